@@ -101,7 +101,7 @@ impl VersionStore {
     }
 
     /// The process before this one ended: the version that it was trying is rejected, what it had not
-    /// finished to write is removed.
+    /// finished to write is removed. A good version without a folder is none.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -112,10 +112,14 @@ impl VersionStore {
                 remove(&entry.path())?;
             }
         }
-        let Some(attempt) = self.state.trying.take() else { return Ok(()) };
-        let reason = "the process ended while it tried this version".to_owned();
-        self.state.rejected = Some(RejectedVersion { attempt, reason });
-        self.save()
+        let before = self.state.clone();
+        if let Some(attempt) = self.state.trying.take() {
+            let reason = "the process ended while it tried this version".to_owned();
+            self.state.rejected = Some(RejectedVersion { attempt, reason });
+        }
+        // A backup can have a state that is newer than its folders.
+        self.state.good = self.state.good.filter(|good| self.folder(*good).is_dir());
+        if self.state == before { Ok(()) } else { self.save() }
     }
 
     /// Writes the files of a version; returns their folder.
@@ -224,7 +228,7 @@ pub(crate) fn folder(root: &Node, texts: &SourceMap, choice: &VersionChoice) -> 
     let state = || VersionState::read(&folder).unwrap_or_default();
     let number = match choice {
         VersionChoice::Current => state().current(),
-        VersionChoice::Good => state().good,
+        VersionChoice::Good => state().good.filter(|good| folder.join(good.to_string()).is_dir()),
         VersionChoice::None => None,
         VersionChoice::Folder(folder) => return Some(folder.clone()),
     };

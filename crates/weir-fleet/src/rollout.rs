@@ -36,6 +36,8 @@ pub struct Offer {
     pub attempt: Attempt,
     /// The files; otherwise why this node cannot try the version.
     pub files: Result<Files, String>,
+    /// An operator has rolled back to it: the node needs no proof that it is a good one.
+    pub is_rollback: bool,
 }
 
 /// Why a command on rollouts was not executed.
@@ -167,13 +169,14 @@ pub(crate) async fn current(
 ) -> Result<(FleetVersions, Counts), DatabaseError> {
     let sql = "SELECT f.version, f.rollout, r.id, r.version, r.base, r.stage, r.state, r.nodes,
              extract(epoch FROM now() - r.since)::float8, r.verdict, r.who,
-             extract(epoch FROM r.at)::bigint, r.counts, r.compared
+             extract(epoch FROM r.at)::bigint, r.counts, r.compared, f.rolled_back
          FROM weir.fleet f LEFT JOIN LATERAL (SELECT * FROM weir.rollout ORDER BY id DESC LIMIT 1) r ON true
          WHERE f.one = 1";
     let row = connection.one(sql, &[]).await?;
     let mut versions = FleetVersions {
         version: row.try_get(0)?,
         rollout_of_version: row.try_get(1)?,
+        is_rollback: row.try_get(14)?,
         rollout: None,
     };
     let Some(id) = row.try_get::<_, Option<i64>>(2)? else {
@@ -317,7 +320,7 @@ pub(crate) async fn roll_back(
              SELECT $1, version, 'all', 'succeeded', '{}', '{}', $3, $2 FROM weir.fleet
              RETURNING id, version
          )
-         UPDATE weir.fleet SET version = made.version, rollout = made.id FROM made";
+         UPDATE weir.fleet SET version = made.version, rollout = made.id, rolled_back = true FROM made";
     let parameters: [Parameter<'_>; 3] =
         [(&version, Type::INT8), (&verdict, Type::TEXT), (&by, Type::TEXT)];
     connection.execute(sql, &parameters).await?;

@@ -228,9 +228,11 @@ pub(crate) fn version_findings(
 
 /// The digests of the nodes that serve, each with its nodes.
 fn drift_message(nodes: &[NodeStatus]) -> String {
-    let mut groups: std::collections::BTreeMap<&str, Vec<&str>> = Default::default();
+    let mut groups: std::collections::BTreeMap<&str, Vec<String>> = Default::default();
     for node in nodes.iter().filter(|node| node.state == NodeState::Live) {
-        groups.entry(&node.digest).or_default().push(&node.name);
+        let version = node.in_force.as_ref().map(|report| format!(" ({})", shown(report.version)));
+        let name = format!("{}{}", node.name, version.unwrap_or_default());
+        groups.entry(&node.digest).or_default().push(name);
     }
     let groups = groups.iter().map(|(digest, names)| {
         let short = digest.get(..12).unwrap_or(digest);
@@ -243,6 +245,7 @@ fn drift_message(nodes: &[NodeStatus]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::versions::{Rejected, Rollout};
 
     fn node(name: &str, state: NodeState, digest: &str) -> NodeStatus {
         let configuration = ConfigurationState {
@@ -272,6 +275,35 @@ mod tests {
         assert!(differs(&nodes));
         let found = findings(&nodes, true);
         assert!(found[0].message.contains("1 on a; 2 on c"), "{found:?}");
+    }
+
+    #[test]
+    fn findings_name_the_nodes_that_do_not_have_the_version_of_the_fleet() {
+        let mut nodes = vec![node("a", NodeState::Live, "1"), node("b", NodeState::Live, "2")];
+        for (node, version) in nodes.iter_mut().zip([3, 2]) {
+            node.in_force = Some(NodeVersion { version: Some(version), ..NodeVersion::default() });
+        }
+        assert!(findings(&nodes, true)[0].message.contains("1 on a (3); 2 on b (2)"));
+        let rejected = Rejected { version: Some(3), rollout: 7, reason: "no a.pass".to_owned() };
+        nodes[1].in_force.as_mut().unwrap().rejected = Some(rejected);
+        let mut versions = FleetVersions { version: Some(3), ..FleetVersions::default() };
+        let found = version_findings(&versions, &nodes);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].message, "b has rejected version 3: no a.pass");
+        // One that it has rejected before is no problem any more.
+        nodes[1].in_force.as_mut().unwrap().version = Some(3);
+        assert!(version_findings(&versions, &nodes).is_empty());
+        let failed = Rollout {
+            version: Some(4),
+            base: Some(3),
+            state: RolloutState::Failed,
+            verdict: "b is not ready".to_owned(),
+            ..Rollout::default()
+        };
+        versions.rollout = Some(failed);
+        let found = version_findings(&versions, &nodes);
+        assert_eq!(found[0].code, "rollout-failed");
+        assert!(found[0].message.contains("version 4 was rolled back to 3: b is not ready"));
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct FleetVersions {
     /// The rollout that has set it.
     #[serde(skip)]
     pub(crate) rollout_of_version: i64,
+    /// An operator has rolled back to it.
+    #[serde(skip)]
+    pub(crate) is_rollback: bool,
     /// The latest rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
@@ -238,8 +241,12 @@ mod tests {
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let rollout =
             Rollout { id: 9, version: Some(4), nodes: vec![one.to_string()], ..Rollout::default() };
-        let mut versions =
-            FleetVersions { version: Some(3), rollout_of_version: 8, rollout: Some(rollout) };
+        let mut versions = FleetVersions {
+            version: Some(3),
+            rollout_of_version: 8,
+            is_rollback: false,
+            rollout: Some(rollout),
+        };
         assert_eq!(versions.target(one), Attempt { version: Some(4), rollout: 9 });
         assert_eq!(versions.target(two), Attempt { version: Some(3), rollout: 8 });
         versions.rollout.as_mut().unwrap().stage = Stage::All;

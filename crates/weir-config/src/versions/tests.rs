@@ -31,6 +31,25 @@ fn a_process_that_ends_while_it_tries_a_version_starts_with_the_good_one() {
 }
 
 #[test]
+fn a_process_starts_with_its_own_file_if_the_good_version_is_not_on_the_disk() {
+    let node = tempfile::tempdir().unwrap();
+    let path = node.path().join("weir.yaml");
+    std::fs::write(&path, OWN).unwrap();
+    let data = node.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let mut store = VersionStore::open(&data).unwrap();
+    store.state.good = Some(1);
+    store.save().unwrap();
+    let start = Source { path, version: VersionChoice::Good, ..Source::default() };
+    assert!(load(&start).finish().is_ok());
+    // A reload does not drop what is in force.
+    let reload = Source { version: VersionChoice::Current, ..start };
+    assert_eq!(load(&reload).finish().unwrap_err().list[0].code, "missing-file");
+    store.recover().unwrap();
+    assert_eq!(VersionStore::open(&data).unwrap().state, VersionState::default());
+}
+
+#[test]
 fn paths_that_leave_the_folder_are_rejected() {
     let data = tempfile::tempdir().unwrap();
     let store = VersionStore::open(data.path()).unwrap();
@@ -82,11 +101,17 @@ fn secrets_in_the_text_are_known_and_so_are_their_files() {
     let node = tempfile::tempdir().unwrap();
     let path = node.path().join("weir.yaml");
     let text = "upstreams:\n  a: {targets: [\"http://127.0.0.1:1\"], auth: {basic: {user: u, password: hunter2}}}\n  \
-                b: {targets: [\"http://127.0.0.1:1\"], auth: {basic: {user: u, password: \"file:b.pass\"}}}\n";
+                b: {targets: [\"http://127.0.0.1:1\"], auth: {basic: {user: u, password: \"file:b.pass\"}}}\n\
+                auth: {keys: {api_key: {header: x-api-key}}}\n\
+                consumers: {c: {api_keys: [\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"]}}\n\
+                apis:\n  x:\n    base: /\n    routes:\n      \
+                - {get: /, proxy: {upstream: a, headers: {set: {authorization: \"Bearer hunter3\", x-a: plain}}}}\n      \
+                - {get: /b, proxy: {upstream: b, headers: {set: {x-api-key: \"file:c.key\"}}}}\n";
     std::fs::write(&path, text).unwrap();
     std::fs::write(node.path().join("b.pass"), "x").unwrap();
+    std::fs::write(node.path().join("c.key"), "x").unwrap();
     let (_, found) = load(&Source { path, ..Source::default() }).finish().unwrap();
-    assert_eq!(found.literal_secrets.len(), 1, "{:?}", found.literal_secrets);
-    assert_eq!(found.literal_secrets[0].line, 2);
-    assert_eq!(found.secret_files, [node.path().join("b.pass")]);
+    let lines: Vec<usize> = found.literal_secrets.iter().map(|one| one.line).collect();
+    assert_eq!(lines, [2, 10], "{:?}", found.literal_secrets);
+    assert_eq!(found.secret_files, ["b.pass", "c.key"].map(|name| node.path().join(name)));
 }

@@ -168,7 +168,9 @@ impl Diagnostics {
 
     /// Records a secret that stands in a text.
     pub(crate) fn literal_secret(&mut self, at: Span) {
-        self.literal.push(at);
+        if !self.literal.contains(&at) {
+            self.literal.push(at);
+        }
     }
 
     /// Redacts the location in every excerpt.

@@ -85,7 +85,8 @@ pub(crate) async fn offer(
         Some(number) => files(connection, number).await?,
         None => Ok(Default::default()),
     };
-    Ok(Some(Offer { attempt, files }))
+    let is_rollback = versions.is_rollback && attempt.rollout == versions.rollout_of_version;
+    Ok(Some(Offer { attempt, files, is_rollback }))
 }
 
 impl Driver<'_> {
@@ -122,7 +123,8 @@ impl Driver<'_> {
                 let sql = sql("state = 'succeeded', verdict = '', compared = $5");
                 let sql = format!(
                     "WITH done AS ({sql} RETURNING id, version)
-                     UPDATE weir.fleet SET version = done.version, rollout = done.id FROM done"
+                     UPDATE weir.fleet SET version = done.version, rollout = done.id,
+                         rolled_back = false FROM done"
                 );
                 let parameters: Vec<_> = shared.into_iter().chain([compared]).collect();
                 self.connection.execute(&sql, &parameters).await?

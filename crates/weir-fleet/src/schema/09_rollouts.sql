@@ -28,7 +28,8 @@ CREATE UNIQUE INDEX rollout_active ON weir.rollout ((1)) WHERE state IN ('runnin
 
 -- The version of nodes that no rollout concerns, and the rollout that has set it.
 ALTER TABLE weir.fleet ADD COLUMN pushed bigint NOT NULL DEFAULT 0, -- number of the latest version
-    ADD COLUMN version bigint, ADD COLUMN rollout bigint NOT NULL DEFAULT 0;
+    ADD COLUMN version bigint, ADD COLUMN rollout bigint NOT NULL DEFAULT 0,
+    ADD COLUMN rolled_back boolean NOT NULL DEFAULT false;                   -- by an operator
 
 -- What a node says about its version; NULL with `source: files`.
 ALTER TABLE weir.node ADD COLUMN in_force jsonb;

@@ -8,22 +8,41 @@ use crate::{escape, findings, output};
 use anyhow::{Context, ensure};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use weir_admin::configuration::Pushed;
+use weir_admin::configuration::{FindingInfo, Pushed};
 use weir_config::Source;
 use weir_config::versions::{Files, MAIN, check_files};
 use weir_document::draft::file_text;
-use weir_document::finding::Findings;
+use weir_document::finding::{Finding, Findings, Severity, codes};
 
 /// The start of a key or a certificate (RFC 7468).
 const PEM: &str = "-----BEGIN ";
+const NOT_STORED: &str = "the version has errors, and was not stored";
+
+/// Findings that the own files of a node can remove: only its check counts.
+const OF_NODES: [&str; 13] = [
+    codes::BAD_CERTIFICATE,
+    codes::BAD_FILE,
+    codes::BAD_JWKS,
+    codes::BAD_KEY,
+    codes::CONFLICT,
+    codes::EXPOSED,
+    codes::MISSING_FILE,
+    codes::MISSING_KEY,
+    codes::OPEN_DATA_FOLDER,
+    codes::UNDEFINED_ENV,
+    codes::UNKNOWN_NAME,
+    codes::UNMAPPED_SECURITY,
+    codes::WEAK_SECRET,
+];
 
 /// Arguments of `weir push`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A version is the given file and all files that it refers to: included files, OpenAPI documents, scripts. Files
 of secrets, keys and certificates are not part of it, nor are files outside its folder: each node has its own,
-at the same path beside its own file. The node that responds checks the version as a reload would, with its own
-file, and stores it. No node takes it before a rollout. Requires the role operator.
+at the same path beside its own file. A version with errors or literal secrets is not sent. The node that responds
+checks it as a reload would, with its own file, and stores it. No node takes it before a rollout. Requires the role
+operator.
 
 Exit codes:
   0  the version is stored
@@ -54,17 +73,19 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let main = if args.path.is_dir() { args.path.join(MAIN) } else { args.path.clone() };
     ensure!(main.is_file(), "{} is not a file", main.display());
-    let found = match weir_gateway::configuration::load(&Source {
-        path: main.clone(),
-        ..Source::default()
-    }) {
+    let source = Source { path: main.clone(), ..Source::default() };
+    let found = match weir_gateway::configuration::load(&source) {
         Ok(loaded) => loaded.findings,
-        // Secrets and sections of its own file are on a node only: its findings count.
         Err(found) => found,
     };
-    if !found.literal_secrets.is_empty() {
-        let Findings { texts, literal_secrets: list, .. } = found;
-        findings::print(&Findings { list, texts, ..Findings::default() });
+    let errors = errors(&found);
+    if !errors.list.is_empty() {
+        if args.json {
+            output::json(&Pushed { version: None, findings: FindingInfo::all(&errors) })?;
+        } else {
+            findings::print(&errors);
+        }
+        output::error(NOT_STORED);
         return Ok(Exit::Findings);
     }
     let files = collect(&main, &found)?;
@@ -77,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         pushed.findings.iter().for_each(print);
     }
     let Some(version) = pushed.version else {
-        output::error("the version has errors, and was not stored");
+        output::error(NOT_STORED);
         return Ok(Exit::Findings);
     };
     if !args.json {
@@ -88,6 +109,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         rollout::start(&client, version)?;
     }
     Ok(Exit::Success)
+}
+
+/// The errors of a version that no file of a node can remove, with its literal secrets.
+fn errors(found: &Findings) -> Findings {
+    let is_certain =
+        |one: &&Finding| one.severity == Severity::Error && !OF_NODES.contains(&one.code);
+    let list = found.list.iter().filter(is_certain).chain(&found.literal_secrets);
+    Findings { list: list.cloned().collect(), texts: found.texts.clone(), ..Findings::default() }
 }
 
 /// The files of a version, by their paths in its folder.

@@ -5,8 +5,10 @@ use crate::admin_client::AdminClient;
 use crate::table::table;
 use crate::{escape, output};
 use serde_json::json;
-use weir_fleet::versions::{FleetVersions, Rollout, Stage, Version, shown};
-use weir_fleet::status::FleetStatus;
+use weir_fleet::status::{FleetStatus, NodeStatus};
+use weir_fleet::versions::{
+    Calls, FleetVersions, NodeVersion, Rejected, Rollout, Stage, Version, shown,
+};
 
 /// Commands on rollouts.
 #[derive(Debug, clap::Subcommand)]
@@ -124,9 +126,41 @@ fn status(args: &ShowArgs) -> anyhow::Result<()> {
     }
     let fleet: FleetStatus = client.get("/v1/fleet")?;
     let names: Vec<(String, String)> =
-        fleet.nodes.into_iter().map(|node| (node.id, node.name)).collect();
+        fleet.nodes.iter().map(|node| (node.id.clone(), node.name.clone())).collect();
     print(&versions, &names);
+    print_nodes(versions.rollout.as_ref(), &fleet.nodes);
     Ok(())
+}
+
+/// Prints the version of each node, the calls that are compared, and why nodes have rejected the version of
+/// the rollout.
+fn print_nodes(rollout: Option<&Rollout>, nodes: &[NodeStatus]) {
+    let compared = rollout.and_then(|rollout| rollout.compared.as_ref());
+    let figures =
+        |calls: &Calls| [calls.calls.to_string(), format!("{:.1} %", calls.share() * 100.0)];
+    let with_version = nodes.iter().filter_map(|node| Some((node, node.in_force.as_ref()?)));
+    let row = |(node, report): (&NodeStatus, &NodeVersion)| {
+        let calls = compared.and_then(|compared| compared.nodes.get(&node.id));
+        let [calls, errors] = calls.map(figures).unwrap_or_default();
+        let ready = if report.ready { "yes" } else { "no" };
+        let (name, state) = (escape::line(&node.name), node.state.to_string());
+        [name, state, shown(report.version), ready.to_owned(), calls, errors]
+    };
+    let mut rows: Vec<[String; 6]> = with_version.clone().map(row).collect();
+    if let Some(compared) = compared {
+        let [calls, errors] = figures(&compared.others);
+        let empty = String::new;
+        rows.push(["compared with".to_owned(), empty(), empty(), empty(), calls, errors]);
+    }
+    output::text(&table(["NODE", "STATE", "VERSION", "READY", "CALLS", "5XX"], &rows));
+    for (node, report) in with_version {
+        let of_rollout =
+            |rejected: &&Rejected| rollout.is_some_and(|rollout| rollout.id == rejected.rollout);
+        if let Some(rejected) = report.rejected.as_ref().filter(of_rollout) {
+            let (name, reason) = (escape::line(&node.name), escape::line(&rejected.reason));
+            output::line(&format!("{name} rejected it: {reason}"));
+        }
+    }
 }
 
 /// Prints the version of the fleet and the latest rollout, with names of nodes by id.

@@ -118,11 +118,17 @@ impl Versions {
         Ok(Some(versions))
     }
 
-    /// Stores a version that is to be tried; returns what to load.
+    /// Stores a version that is to be tried; returns what to load. One that is rolled back to is the last
+    /// good one at once: the one before it may end processes.
     ///
     /// # Errors
     /// It cannot be stored; [`Versions::reject`] restores the state before.
-    pub(super) fn start(&mut self, attempt: Attempt, files: &Files) -> io::Result<VersionChoice> {
+    pub(super) fn start(
+        &mut self,
+        attempt: Attempt,
+        files: &Files,
+        is_rollback: bool,
+    ) -> io::Result<VersionChoice> {
         let before = self.store.state.clone();
         let choice = match attempt.version {
             // It is on the disk, and stays there whatever happens.
@@ -132,8 +138,11 @@ impl Versions {
             Some(number) => VersionChoice::Folder(self.store.write(&number.to_string(), files)?),
             None => VersionChoice::None,
         };
+        if is_rollback {
+            self.store.state.good = attempt.version;
+        }
         // The good one needs no proof.
-        self.store.state.trying = (attempt.version != before.good).then_some(attempt);
+        self.store.state.trying = (attempt.version != self.store.state.good).then_some(attempt);
         self.proven_at = self.store.state.trying.map(|_| Instant::now() + self.stage);
         self.attempt = Some((attempt, before));
         self.store.save()?;

@@ -14,10 +14,10 @@ impl Control {
     /// Handles what has become of a version, or takes another one.
     pub(super) async fn follow_version(&mut self, event: VersionEvent) {
         let result = match event {
-            VersionEvent::Offered(Offer { attempt, files: Ok(files) }) => {
-                self.try_version(attempt, &files).await
+            VersionEvent::Offered(Offer { attempt, files: Ok(files), is_rollback }) => {
+                self.try_version(attempt, &files, is_rollback).await
             }
-            VersionEvent::Offered(Offer { attempt, files: Err(reason) }) => {
+            VersionEvent::Offered(Offer { attempt, files: Err(reason), .. }) => {
                 self.reloads.refused();
                 Err((attempt, reason))
             }
@@ -44,10 +44,11 @@ impl Control {
         &mut self,
         attempt: Attempt,
         files: &Files,
+        is_rollback: bool,
     ) -> Result<(), (Attempt, String)> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
         // Before the first request that it handles could end the process.
-        let started = versions.start(attempt, files);
+        let started = versions.start(attempt, files, is_rollback);
         let choice = started.map_err(|error| (attempt, format!("it cannot be stored: {error}")))?;
         let folder = match &choice {
             VersionChoice::Folder(folder) => format!("{}/", folder.display()),

@@ -2,7 +2,7 @@
 
 use super::node::{json, status, text};
 use crate::admin_api::{command, first_token};
-use crate::harness::{Postgres, Server, Signal, Weir, eventually};
+use crate::harness::{Postgres, Server, Signal, Weir, eventually, weir};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -144,7 +144,14 @@ fn a_version_is_rolled_out_in_stages_and_a_node_starts_with_it_without_the_datab
     let table = text(&nodes[0], &["fleet", "status"]);
     assert!(table.contains("version 2") && table.contains(" (2)"), "{table}");
     assert!(text(&nodes[0], &["rollout", "versions"]).contains("VERSION"));
-    // All return at once.
+    let last = rollout(&nodes[0]);
+    let compared = last["rollout"]["compared"]["nodes"].as_object().expect("what was compared");
+    assert_eq!(compared.len(), 3, "{last}");
+    assert_eq!(nodes[1].metric("weir_config_version", &[]), 2.0);
+    // The folders of the nodes differ, their configurations do not.
+    let digests = "SELECT count(DISTINCT digest) FROM weir.node";
+    eventually("they are equal", || database.query(digests) == "1");
+    // All return at once. The one before is the last good version of a node from now on.
     assert!(text(&nodes[2], &["rollback"]).contains("version 1"));
     eventually("all are back", || nodes.iter().all(|node| served(node) == "one"));
     let audit = text(&nodes[2], &["audit", "--json", "--node", "here", "--action", "roll-back"]);
@@ -153,6 +160,86 @@ fn a_version_is_rolled_out_in_stages_and_a_node_starts_with_it_without_the_datab
     nodes[1].kill();
     nodes[1].restart(&[]);
     assert_eq!(served(&nodes[1]), "one");
+    assert_eq!(nodes[1].connect_admin().get("/readyz").status, 200);
+    // So does one whose data folder is restored from a backup.
+    let folder = tempfile::tempdir().unwrap();
+    let backup = folder.path().join("backup");
+    let made = weir(nodes[1].dir(), &["backup", backup.to_str().unwrap()]);
+    assert!(made.status.success(), "{made:?}");
+    let restored = node("r", database.addr());
+    let data = restored.dir().join("data");
+    let made = weir(
+        restored.dir(),
+        &["restore", backup.to_str().unwrap(), "--data", data.to_str().unwrap()],
+    );
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(served(&restored.start()), "one");
+}
+
+#[test]
+fn a_node_that_restarts_during_a_stage_tries_the_version_again() {
+    let database = Postgres::start();
+    let mut nodes = three(database.addr());
+    first_version(&nodes);
+    start(&nodes, &version("two"));
+    eventually("it tries the version", || served(&nodes[1]) == "two");
+    nodes[1].signal(Signal::TERM);
+    nodes[1].wait();
+    nodes[1].restart(&[]);
+    assert_eq!(served(&nodes[1]), "one", "not yet proven");
+    eventually("the rollout ends", || state(&nodes[0]) != "running");
+    assert_eq!(state(&nodes[0]), "succeeded", "{}", rollout(&nodes[0]));
+    eventually("all serve it", || nodes.iter().all(|node| served(node) == "two"));
+}
+
+#[test]
+fn a_new_node_is_ready_when_it_has_the_version_of_the_fleet() {
+    let mut database = Postgres::start();
+    let first = [node("a", database.addr()).start()];
+    eventually("it has joined", || super::node::is_up(&first[0]));
+    // There is no version yet.
+    assert_eq!(first[0].connect_admin().get("/readyz").status, 200);
+    first_version(&first);
+    database.kill_9();
+    let new = node("b", database.addr()).start();
+    let response = new.connect_admin().get("/readyz");
+    assert_eq!((response.status, response.json()["title"].is_string()), (503, true));
+    assert!(response.text().contains("no-version"), "{}", response.text());
+    database.restart();
+    eventually("it is ready", || new.connect_admin().get("/readyz").status == 200);
+    assert_eq!(served(&new), "one");
+}
+
+#[test]
+fn files_are_in_force_without_versions() {
+    let database = Postgres::start();
+    let text = format!("{}{}", own(database.addr()), version("files"));
+    let fleet = Weir::new(&text).env("NODE", "a").start();
+    let files = text.replace("config: {source: fleet, stage: 3s},", "");
+    let files = Weir::new(&files).env("NODE", "b").start();
+    eventually("both have joined", || {
+        [&fleet, &files].iter().all(|node| status(node)["nodes"].as_array().unwrap().len() == 2)
+    });
+    for node in [&fleet, &files] {
+        assert_eq!(served(node), "files");
+        assert_eq!(node.connect_admin().get("/readyz").status, 200);
+    }
+    // A version is for nodes that take versions.
+    let (ok, _, err) = push(&files, &version("one"), &[]);
+    assert!(!ok && err.contains("This node does not take versions"), "{err}");
+    assert!(!files.data().join("config").exists());
+    let only = "plans: {p: {rate: 5/s}}\n";
+    let (ok, _, err) = push(&fleet, only, &["--rollout"]);
+    assert!(ok, "{err}");
+    eventually("it is rolled out", || state(&fleet) == "succeeded");
+    let nodes = status(&fleet)["nodes"].clone();
+    assert_eq!(
+        (&nodes[0]["in_force"]["version"], &nodes[1]["in_force"]),
+        (&1.into(), &Value::Null)
+    );
+    assert_eq!((served(&fleet), served(&files)), ("files".to_owned(), "files".to_owned()));
+    let digests = "SELECT count(DISTINCT digest) FROM weir.node";
+    eventually("they differ", || database.query(digests) == "2");
 }
 
 #[test]
@@ -222,6 +309,19 @@ fn a_version_that_responds_with_errors_is_rolled_back() {
     assert!(verdict.contains("b responded with 5xx"), "{verdict}");
     eventually("it is back", || served(&nodes[1]) == "one");
     traffic.finish();
+    // The reason and its figures are in the audit log of the fleet, and in what is shown.
+    let last = rollout(&nodes[2]);
+    let b = status(&nodes[1])["node"].as_str().expect("an id").to_owned();
+    let own = &last["rollout"]["compared"]["nodes"][&b];
+    assert!(own["errors"].as_u64() >= Some(200), "{last}");
+    assert_eq!(last["rollout"]["compared"]["others"]["errors"], 0, "{last}");
+    let shown = text(&nodes[2], &["rollout", "status"]);
+    assert!(shown.contains("compared with") && shown.contains("b responded with 5xx"), "{shown}");
+    let entries = || text(&nodes[2], &["audit", "--json", "--action", "roll-back"]);
+    eventually("it is in the audit log", || entries().contains("b responded with 5xx"));
+    assert_eq!(entries().matches("roll-back").count(), 1, "{}", entries());
+    let rollbacks = nodes.iter().map(|node| node.metric("weir_config_rollbacks_total", &[]));
+    assert_eq!(rollbacks.sum::<f64>(), 1.0);
 }
 
 #[test]
@@ -263,10 +363,15 @@ fn versions_with_errors_or_secrets_are_not_stored() {
     let node = node("a", database.addr()).start();
     eventually("it has joined", || super::node::is_up(&node));
     let (ok, _, err) = push(&node, "apis: {x: {bass: /}}\n", &[]);
-    assert!(
-        !ok && err.contains("did you mean `base`?") && err.contains("--> weir.yaml:1"),
-        "{err}"
-    );
+    let excerpt = "did you mean `base`?";
+    assert!(!ok && err.contains(excerpt) && err.contains("pushed/weir.yaml:1:"), "{err}");
+    // Nothing is sent for that: nobody listens there.
+    for wrong in ["apis: {x: {bass: /}}\n", "apis: [\n", "apis: {x: {base: 5, routes: []}}\n"] {
+        std::fs::write(node.dir().join("pushed/weir.yaml"), wrong).unwrap();
+        let nowhere = ["push", "pushed", "--admin", "http://127.0.0.1:1"];
+        let output = weir(node.dir(), &nowhere);
+        assert_eq!(output.status.code(), Some(2), "{wrong} {output:?}");
+    }
     let secret = "upstreams: {u: {targets: [\"http://127.0.0.1:9\"], \
                   auth: {basic: {user: u, password: hunter22}}}}\n";
     let (ok, _, err) = push(&node, secret, &[]);
