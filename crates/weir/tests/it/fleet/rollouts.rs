@@ -164,7 +164,7 @@ fn a_version_is_rolled_out_in_stages_and_a_node_starts_with_it_without_the_datab
     // So does one whose data folder is restored from a backup.
     let folder = tempfile::tempdir().unwrap();
     let backup = folder.path().join("backup");
-    let made = weir(nodes[1].dir(), &["backup", backup.to_str().unwrap()]);
+    let made = weir(nodes[1].dir(), &["backup", backup.to_str().unwrap(), "--data", "data"]);
     assert!(made.status.success(), "{made:?}");
     let restored = node("r", database.addr());
     let data = restored.dir().join("data");
@@ -313,7 +313,7 @@ fn a_version_that_responds_with_errors_is_rolled_back() {
     let last = rollout(&nodes[2]);
     let b = status(&nodes[1])["node"].as_str().expect("an id").to_owned();
     let own = &last["rollout"]["compared"]["nodes"][&b];
-    assert!(own["errors"].as_u64() >= Some(200), "{last}");
+    assert!(own["errors"].as_u64() > Some(0), "{last}");
     assert_eq!(last["rollout"]["compared"]["others"]["errors"], 0, "{last}");
     let shown = text(&nodes[2], &["rollout", "status"]);
     assert!(shown.contains("compared with") && shown.contains("b responded with 5xx"), "{shown}");
