@@ -11,12 +11,10 @@ use crate::database::{Connection, DatabaseError, Parameter};
 use crate::status::NodeStatus;
 use crate::versions::{Comparison, FleetVersions, Rollout, Version};
 use aws_lc_rs::digest::{SHA256, digest};
-use serde::Deserialize;
 use std::fmt::Write as _;
 use strum::{Display, EnumString};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};
-use utoipa::ToSchema;
 use uuid::Uuid;
 use verdict::Counts;
 use weir_config::versions::{Attempt, Files, MAX_BYTES};
@@ -244,8 +242,7 @@ async fn exists(connection: &Connection, version: i64) -> Result<(), RolloutErro
 }
 
 /// A change of the active rollout by an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema, Display, EnumString)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum RolloutAction {
     /// Stays in its stage.

@@ -154,7 +154,7 @@ pub(super) async fn start(call: Call, body: Bytes) -> Result<Json<FleetVersions>
 
 /// Pause, resume or abort the rollout
 #[utoipa::path(post, path = "/v1/fleet/rollout/{action}", tag = "fleet",
-    params(("action" = RolloutAction, Path, description = "The change.")),
+    params(("action" = String, Path, description = "`pause`, `resume` or `abort`.")),
     responses(
         (status = 200, description = "The rollout was changed.", body = FleetVersions),
         (status = 404, description = "Unknown action, or no fleet."),
