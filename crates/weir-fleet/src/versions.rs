@@ -11,6 +11,7 @@ use weir_model::UnixSeconds;
 
 /// A version of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ConfigurationVersion)]
 pub struct Version {
     /// Number, from 1.
     pub number: i64,
@@ -79,6 +80,7 @@ pub struct Rollout {
 
 /// Calls of the nodes of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RolloutComparison)]
 pub struct Comparison {
     /// Those of each node that tries the version, by its id.
     pub nodes: BTreeMap<String, Calls>,
@@ -112,6 +114,7 @@ pub struct Calls {
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
+#[schema(as = RolloutStage)]
 pub enum Stage {
     /// One node.
     #[default]
