@@ -22,6 +22,8 @@ use weir_model::UnixSeconds;
 
 /// Versions that are kept, besides those in use.
 const MAX_VERSIONS: i64 = 100;
+/// Rollouts that are kept, besides the one that has set the version in force.
+const MAX_ROLLOUTS: i64 = 1000;
 /// Longest comment of a version, in characters.
 pub const MAX_COMMENT: usize = 1000;
 /// Level of compression.
@@ -59,6 +61,9 @@ pub enum RolloutError {
     /// There is no version to return to.
     #[error("no version was in force before: give the number of one")]
     NoneBefore,
+    /// A rollback to a version that no rollout has given to all nodes.
+    #[error("version {0} was never in force: `weir rollout start {0}` rolls it out in stages")]
+    NeverInForce(i64),
     /// The version is in force already.
     #[error("version {0} is in force already")]
     InForce(i64),
@@ -227,10 +232,13 @@ pub(crate) async fn start(
          ON CONFLICT DO NOTHING";
     let parameters: [Parameter<'_>; 4] =
         [(&version, Type::INT8), (&first, Type::TEXT), (&counts, Type::JSONB), (&by, Type::TEXT)];
-    match connection.execute(sql, &parameters).await? {
-        0 => Err(RolloutError::Active),
-        _ => Ok(()),
+    if connection.execute(sql, &parameters).await? == 0 {
+        return Err(RolloutError::Active);
     }
+    let sql = "DELETE FROM weir.rollout r WHERE id <= (SELECT max(id) - $1 FROM weir.rollout)
+         AND NOT EXISTS (SELECT FROM weir.fleet f WHERE f.rollout = r.id)";
+    connection.execute(sql, &[(&MAX_ROLLOUTS, Type::INT8)]).await?;
+    Ok(())
 }
 
 async fn exists(connection: &Connection, version: i64) -> Result<(), RolloutError> {
@@ -296,6 +304,11 @@ pub(crate) async fn roll_back(
     let version = match version {
         Some(version) => {
             exists(connection, version).await?;
+            let sql = "SELECT EXISTS (SELECT FROM weir.rollout WHERE version = $1 AND state = 'succeeded')";
+            let row = connection.one(sql, &[(&version, Type::INT8)]).await?;
+            if !row.try_get::<_, bool>(0)? {
+                return Err(RolloutError::NeverInForce(version));
+            }
             Some(version)
         }
         None if current.is_rolling() => {

@@ -185,7 +185,7 @@ pub(super) struct RollBack {
     responses(
         (status = 200, description = "The nodes take the version.", body = FleetVersions),
         (status = 404, description = "Unknown version, or no fleet."),
-        (status = 409, description = "No version was in force before."),
+        (status = 409, description = "The version was never in force, or none was before."),
         (status = 503, description = "The database cannot be used.")))]
 pub(super) async fn roll_back(call: Call, body: Bytes) -> Result<Json<FleetVersions>> {
     let RollBack { version } = read(&body)?;
@@ -213,6 +213,7 @@ impl From<RolloutError> for Problem {
             RolloutError::NotActive(_)
             | RolloutError::NoNodes
             | RolloutError::NoneBefore
+            | RolloutError::NeverInForce(_)
             | RolloutError::InForce(_) => {
                 (StatusCode::CONFLICT, "rollout-impossible", "This does not apply now")
             }

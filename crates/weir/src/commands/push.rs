@@ -42,7 +42,7 @@ A version is the given file and all files that it refers to: included files, Ope
 of secrets, keys and certificates are not part of it, nor are files outside its folder: each node has its own,
 at the same path beside its own file. A version with errors or literal secrets is not sent. The node that responds
 checks it as a reload would, with its own file, and stores it. No node takes it before a rollout. Requires the role
-operator.
+admin.
 
 Exit codes:
   0  the version is stored

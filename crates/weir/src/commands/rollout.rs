@@ -16,8 +16,8 @@ pub(crate) enum Command {
     /// Start the rollout of a version: to one node, 10 %, all
     #[command(after_help = "\
 Each stage lasts `fleet.config.stage`. All nodes return to the version before if a node rejects the version, ends
-and does not come back, is not ready, or responds with 5xx to more calls than the other nodes (by 1 % of at
-least 200 calls). Requires the role operator.
+while it tries the version, is not ready, or responds with 5xx to more calls than the other nodes (by 1 % of at
+least 200 calls). Requires the role admin.
 
 Examples:
   weir rollout start 7

@@ -386,4 +386,9 @@ fn versions_with_errors_or_secrets_are_not_stored() {
     assert!(!ok && err.contains("Unknown version"), "{err}");
     let (ok, _, err) = command(&node, &first_token(&node), &["rollout", "abort"]);
     assert!(!ok && err.contains("no rollout is active"), "{err}");
+    // A rollback is no way around the stages.
+    let (ok, _, err) = push(&node, &version("one"), &[]);
+    assert!(ok, "{err}");
+    let (ok, _, err) = command(&node, &first_token(&node), &["rollback", "1"]);
+    assert!(!ok && err.contains("was never in force"), "{err}");
 }
