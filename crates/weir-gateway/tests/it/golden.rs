@@ -138,8 +138,15 @@ fn messages_read_as_they_should() {
 }
 
 /// Codes that no configuration file alone brings about: each has its own test elsewhere.
-const ELSEWHERE: [&str; 6] =
-    ["agents-as-root", "bad-override", "needs-restart", "no-roots", "open-data-folder", "too-many"];
+const ELSEWHERE: [&str; 7] = [
+    "agents-as-root",
+    "bad-override",
+    "literal-secret",
+    "needs-restart",
+    "no-roots",
+    "open-data-folder",
+    "too-many",
+];
 
 #[test]
 fn every_code_has_a_case() {
