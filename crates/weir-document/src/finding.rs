@@ -82,10 +82,17 @@ pub struct Findings {
     pub files: Vec<PathBuf>,
     /// The texts of the findings, with secrets redacted.
     pub texts: SourceMap,
-    /// Files that `file:` names as the values of secrets.
-    pub secret_files: Vec<PathBuf>,
+    /// Where secrets are from.
+    pub secrets: Box<Secrets>,
+}
+
+/// Where the secrets of a configuration are from.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// Files that `file:` names as their values.
+    pub files: Vec<PathBuf>,
     /// Secrets that stand in the texts themselves. They are findings only for a version of a fleet.
-    pub literal_secrets: Vec<Finding>,
+    pub literal: Vec<Finding>,
 }
 
 impl Findings {

@@ -49,7 +49,7 @@ impl Span {
 pub struct SourceMap {
     list: Vec<SourceText>,
     /// The folder of a version, and the one in which files are that the version does not have.
-    version: Option<(PathBuf, PathBuf)>,
+    version: Option<Box<(PathBuf, PathBuf)>>,
 }
 
 impl SourceMap {
@@ -78,7 +78,7 @@ impl SourceMap {
 
     /// Sets the folder of a version, and the one in which files are that the version does not have.
     pub(crate) fn set_version(&mut self, folder: PathBuf, own: PathBuf) {
-        self.version = Some((folder, own));
+        self.version = Some(Box::new((folder, own)));
     }
 
     /// `path` relative to the folder of the text `id`. Where a text of a version names a file that the
@@ -86,7 +86,7 @@ impl SourceMap {
     pub fn resolve(&self, id: FileId, path: &str) -> PathBuf {
         let Some(text) = self.get(id) else { return PathBuf::from(path) };
         let resolved = text.folder.join(path);
-        let Some((folder, own)) = &self.version else { return resolved };
+        let Some((folder, own)) = self.version.as_deref() else { return resolved };
         match resolved.strip_prefix(folder) {
             Ok(rest) if leaves(rest) || !resolved.exists() => own.join(rest),
             _ => resolved,

@@ -48,6 +48,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 struct Session {
     connection: Connection,
     boot: Boot,
+    since: Instant,
 }
 
 /// The member, to be run by a thread.
@@ -195,7 +196,7 @@ impl Member {
             self.pause().await;
         }
         *self.shared.registered.lock() = None;
-        if let Some(Session { mut connection, boot }) = self.session.take() {
+        if let Some(Session { mut connection, boot, .. }) = self.session.take() {
             let id = self.identity.id();
             // The last counts; without a response the next start sends them, and the lease ends by itself.
             let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
@@ -322,8 +323,9 @@ impl Member {
     ) -> Result<Option<FleetVersions>, StepError> {
         let Some(stage) = self.shared.settings.lock().stage else { return Ok(None) };
         let (connection, id) = (&session.connection, self.identity.id());
+        let watched = session.since.elapsed();
         let driver::Progress { versions, failed } =
-            driver::step(connection, (id, session.boot), nodes, stage).await?;
+            driver::step(connection, (id, session.boot), nodes, (stage, watched)).await?;
         if let Some(rollout) = failed {
             self.shared.versions.failed.fetch_add(1, Ordering::Relaxed);
             self.copies.record(&rolled_back(&rollout)).map_err(CopiesError::from)?;
@@ -384,7 +386,7 @@ impl Member {
         }
         self.replicator.connected(self.identity.id())?;
         self.copies.connected();
-        Ok(Session { connection, boot: registration.boot })
+        Ok(Session { connection, boot: registration.boot, since: Instant::now() })
     }
 
     fn publish(
@@ -439,7 +441,7 @@ impl Member {
                 let _ = done.send(result.map_err(|error| error.to_string()));
             }
             Command::CopyAudit { done } => {
-                if let Some(Session { connection, boot }) = &mut self.session
+                if let Some(Session { connection, boot, .. }) = &mut self.session
                     && self.copies.copy_audit(connection, self.identity.id(), *boot).await.is_err()
                 {
                     self.session = None;

@@ -99,7 +99,7 @@ fn check(sources: &Sources, files: &Files) -> io::Result<(bool, Vec<FindingInfo>
         Err(found) => found,
     };
     let of_version = |finding: &Finding| finding.file.starts_with(&folder);
-    let secrets = std::mem::take(&mut found.literal_secrets).into_iter().filter(of_version);
+    let secrets = std::mem::take(&mut found.secrets.literal).into_iter().filter(of_version);
     found.list.extend(secrets);
     store.remove(&name)?;
     Ok((!found.has_errors(), relative(&found, &folder)))

@@ -111,7 +111,7 @@ fn secrets_in_the_text_are_known_and_so_are_their_files() {
     std::fs::write(node.path().join("b.pass"), "x").unwrap();
     std::fs::write(node.path().join("c.key"), "x").unwrap();
     let (_, found) = load(&Source { path, ..Source::default() }).finish().unwrap();
-    let lines: Vec<usize> = found.literal_secrets.iter().map(|one| one.line).collect();
-    assert_eq!(lines, [2, 10], "{:?}", found.literal_secrets);
-    assert_eq!(found.secret_files, ["b.pass", "c.key"].map(|name| node.path().join(name)));
+    let lines: Vec<usize> = found.secrets.literal.iter().map(|one| one.line).collect();
+    assert_eq!(lines, [2, 10], "{:?}", found.secrets.literal);
+    assert_eq!(found.secrets.files, ["b.pass", "c.key"].map(|name| node.path().join(name)));
 }

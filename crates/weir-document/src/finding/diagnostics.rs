@@ -1,6 +1,6 @@
 //! Collects the findings of a configuration.
 
-use super::{Fault, Finding, Findings, RelatedLocation, Severity, codes};
+use super::{Fault, Finding, Findings, RelatedLocation, Secrets, Severity, codes};
 use crate::source_map::{FileId, SourceMap, Span};
 use std::path::{Path, PathBuf};
 
@@ -189,7 +189,7 @@ impl Diagnostics {
         let list = self.finish(&texts);
         let is_secret =
             |(at, path): &(Span, PathBuf)| self.of_files.contains(at).then(|| path.clone());
-        let secret_files = self.files.iter().filter_map(is_secret).collect();
+        let of_files = self.files.iter().filter_map(is_secret).collect();
         let literal = |at: &Span| {
             let message = "a secret stands in a version of the configuration";
             let mut one = Diagnostic::new(
@@ -201,9 +201,10 @@ impl Diagnostics {
             one.help("write `\"file:NAME\"` or `\"${env:NAME}\"`: each node has its own");
             finding(&one, &texts)
         };
-        let literal_secrets = self.literal.iter().map(literal).collect();
+        let literal = self.literal.iter().map(literal).collect();
+        let secrets = Box::new(Secrets { files: of_files, literal });
         let texts = texts.redact(&self.secrets, &self.unread);
-        Findings { list, files, texts, secret_files, literal_secrets }
+        Findings { list, files, texts, secrets }
     }
 
     /// The findings in the order of files and lines.

@@ -30,12 +30,13 @@ pub(crate) struct Progress {
     pub(crate) failed: Option<Rollout>,
 }
 
-/// Reads the versions, and drives the active rollout if no other node does.
+/// Reads the versions, and drives the active rollout if no other node does. Stages last `stage`; this node is
+/// connected since `watched`.
 pub(crate) async fn step(
     connection: &Connection,
     (node, boot): (Uuid, Boot),
     nodes: &[NodeStatus],
-    stage: Duration,
+    (stage, watched): (Duration, Duration),
 ) -> Result<Progress, DatabaseError> {
     let (versions, counts) = current(connection, nodes).await?;
     let unchanged = |versions| Ok(Progress { versions, failed: None });
@@ -48,7 +49,7 @@ pub(crate) async fn step(
     let Some(epoch) = task::claim(connection, TASK, node, boot).await? else {
         return unchanged(versions);
     };
-    let step = verdict::judge(rollout, &counts, nodes, stage);
+    let step = verdict::judge(rollout, &counts, nodes, (stage, watched));
     if step == Step::Wait {
         return unchanged(versions);
     }

@@ -94,21 +94,24 @@ pub(crate) fn compare(rollout: &Rollout, counts: &Counts, nodes: &[NodeStatus]) 
     Comparison { nodes: own.collect(), others: counts.reference(rollout, nodes) }
 }
 
-/// Judges a rollout whose stages last `stage`.
+/// Judges a rollout whose stages last `stage`. The node that judges is connected to the database since
+/// `watched`: what was before says nothing about other nodes, the database may have been down.
 pub(crate) fn judge(
     rollout: &Rollout,
     counts: &Counts,
     nodes: &[NodeStatus],
-    stage: Duration,
+    (stage, watched): (Duration, Duration),
 ) -> Step {
+    let watched = watched.as_secs_f64();
     let reference = counts.reference(rollout, nodes);
-    let over = rollout.stage_seconds - stage.as_secs_f64();
+    let over = (rollout.stage_seconds - stage.as_secs_f64()).min(watched);
     let mut is_complete = over >= 0.0;
     for id in &rollout.nodes {
         let Some(node) = nodes.iter().find(|node| node.id == *id) else {
             return Step::Fail(format!("node {id} is not a member any more"));
         };
-        if let Some(reason) = failure(rollout, node, counts, reference) {
+        let silent = node.silent_seconds.min(watched);
+        if let Some(reason) = failure(rollout, (node, silent), counts, reference) {
             return Step::Fail(format!("{} {reason}", node.name));
         }
         match missing(rollout, node) {
@@ -129,14 +132,14 @@ pub(crate) fn judge(
 /// Why a node ends the rollout at once.
 fn failure(
     rollout: &Rollout,
-    node: &NodeStatus,
+    (node, silent): (&NodeStatus, f64),
     counts: &Counts,
     reference: Calls,
 ) -> Option<String> {
     match node.state {
         NodeState::Retired | NodeState::Lost => return Some("was retired".to_owned()),
-        NodeState::Down if node.silent_seconds >= GRACE => {
-            return Some(format!("has sent no heartbeat for {:.0} s", node.silent_seconds));
+        NodeState::Down if silent >= GRACE => {
+            return Some(format!("has sent no heartbeat for {silent:.0} s"));
         }
         NodeState::Live | NodeState::Draining | NodeState::Down => {}
     }

@@ -9,8 +9,8 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use weir_admin::configuration::{FindingInfo, Pushed};
-use weir_config::Source;
 use weir_config::versions::{Files, MAIN, check_files};
+use weir_config::{Source, VersionChoice};
 use weir_document::draft::file_text;
 use weir_document::finding::{Finding, Findings, Severity, codes};
 
@@ -73,7 +73,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let main = if args.path.is_dir() { args.path.join(MAIN) } else { args.path.clone() };
     ensure!(main.is_file(), "{} is not a file", main.display());
-    let source = Source { path: main.clone(), ..Source::default() };
+    let source = Source { path: main.clone(), version: VersionChoice::None, ..Source::default() };
     let found = match weir_gateway::configuration::load(&source) {
         Ok(loaded) => loaded.findings,
         Err(found) => found,
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn errors(found: &Findings) -> Findings {
     let is_certain =
         |one: &&Finding| one.severity == Severity::Error && !OF_NODES.contains(&one.code);
-    let list = found.list.iter().filter(is_certain).chain(&found.literal_secrets);
+    let list = found.list.iter().filter(is_certain).chain(&found.secrets.literal);
     Findings { list: list.cloned().collect(), texts: found.texts.clone(), ..Findings::default() }
 }
 
@@ -125,7 +125,7 @@ fn collect(main: &Path, found: &Findings) -> anyhow::Result<Files> {
     let real = std::path::absolute(folder)?.canonicalize()?;
     let mut files = Files::new();
     for path in found.files.iter().filter(|path| path.is_file()) {
-        if found.secret_files.contains(path) {
+        if found.secrets.files.contains(path) {
             continue;
         }
         let below = path.strip_prefix(folder).ok().filter(|rest| rest.is_relative());

@@ -1,7 +1,8 @@
 use super::*;
 use crate::versions::Rejected;
 
-const STAGE: Duration = Duration::from_secs(120);
+/// The time of a stage, and a node that was connected all the time.
+const LONG: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(3600));
 
 /// Nodes that have version 2 and have responded to 1,000 calls.
 fn nodes(count: usize) -> Vec<NodeStatus> {
@@ -40,7 +41,7 @@ fn rollout() -> Rollout {
 
 fn verdict(rollout: &Rollout, nodes: &[NodeStatus]) -> String {
     let start = self::nodes(nodes.len());
-    match judge(rollout, &Counts::at_start(&start), nodes, STAGE) {
+    match judge(rollout, &Counts::at_start(&start), nodes, LONG) {
         Step::Fail(reason) => reason,
         step => format!("{step:?}"),
     }
@@ -54,14 +55,14 @@ fn stages_are_one_node_a_tenth_and_all_and_one_that_adds_no_node_is_left_out() {
         let (nodes, mut rollout) = (nodes(count), rollout());
         for expected in stages {
             let Step::Next { stage, nodes: chosen, .. } =
-                judge(&rollout, &Counts::at_start(&nodes), &nodes, STAGE)
+                judge(&rollout, &Counts::at_start(&nodes), &nodes, LONG)
             else {
                 panic!("{count}")
             };
             assert_eq!((chosen.len(), &chosen[0][..]), (expected, "id-01"));
             rollout = Rollout { stage, nodes: chosen, ..rollout };
         }
-        assert_eq!(judge(&rollout, &Counts::at_start(&nodes), &nodes, STAGE), Step::Succeed);
+        assert_eq!(judge(&rollout, &Counts::at_start(&nodes), &nodes, LONG), Step::Succeed);
     }
 }
 
@@ -103,6 +104,24 @@ fn a_node_that_rejects_ends_or_fails_ends_the_rollout() {
     nodes[2].state = NodeState::Down;
     nodes[2].silent_seconds = 60.0;
     assert_eq!(verdict(&early, &nodes), "Wait");
+}
+
+#[test]
+fn after_an_outage_of_the_database_nodes_have_time_to_come_back() {
+    let mut nodes = nodes(3);
+    nodes[0].state = NodeState::Down;
+    nodes[0].silent_seconds = 300.0;
+    let late = Rollout { stage_seconds: 400.0, ..rollout() };
+    let start = Counts::at_start(&nodes);
+    let after = |nodes: &[NodeStatus], seconds| {
+        judge(&late, &start, nodes, (LONG.0, Duration::from_secs(seconds)))
+    };
+    assert_eq!(after(&nodes, 5), Step::Wait);
+    let silent = "web-01 has sent no heartbeat for 11 s".to_owned();
+    assert_eq!(after(&nodes, 11), Step::Fail(silent));
+    nodes[0].state = NodeState::Live;
+    nodes[0].silent_seconds = 1.0;
+    assert!(matches!(after(&nodes, 5), Step::Next { .. }));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The own file of a node: no API.
 fn own(database: SocketAddr) -> String {
@@ -115,7 +116,7 @@ impl Traffic {
                     let response = client.get("/");
                     assert_eq!((response.status, &response.body[..]), (200, &b"one"[..]));
                     sent.fetch_add(1, Ordering::Relaxed);
-                    std::thread::sleep(std::time::Duration::from_millis(2));
+                    std::thread::sleep(Duration::from_millis(2));
                 }
             })
         });
@@ -187,6 +188,24 @@ fn a_node_that_restarts_during_a_stage_tries_the_version_again() {
     nodes[1].wait();
     nodes[1].restart(&[]);
     assert_eq!(served(&nodes[1]), "one", "not yet proven");
+    eventually("the rollout ends", || state(&nodes[0]) != "running");
+    assert_eq!(state(&nodes[0]), "succeeded", "{}", rollout(&nodes[0]));
+    eventually("all serve it", || nodes.iter().all(|node| served(node) == "two"));
+}
+
+#[test]
+fn an_outage_of_the_database_does_not_end_a_rollout() {
+    let mut database = Postgres::start();
+    let nodes = three(database.addr());
+    first_version(&nodes);
+    start(&nodes, &version("two"));
+    eventually("it tries the version", || served(&nodes[1]) == "two");
+    database.kill_9();
+    // Every lease ends: nobody knows who is live when it is back.
+    std::thread::sleep(Duration::from_secs(13));
+    assert_eq!((served(&nodes[0]), served(&nodes[1])), ("one".to_owned(), "two".to_owned()));
+    database.restart();
+    eventually("they are connected", || nodes.iter().all(super::node::is_up));
     eventually("the rollout ends", || state(&nodes[0]) != "running");
     assert_eq!(state(&nodes[0]), "succeeded", "{}", rollout(&nodes[0]));
     eventually("all serve it", || nodes.iter().all(|node| served(node) == "two"));
