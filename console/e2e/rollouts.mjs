@@ -38,7 +38,7 @@ async function follow({ browser, one, two }) {
 
   // The node that responds drives; the other one is the first to try the version.
   await push(one, "status: 503, text: broken", "a broken one");
-  const table = page.getByRole("table", { name: "Versions of the nodes" });
+  const table = page.getByRole("region", { name: "Versions of the nodes" });
   await table.getByRole("row").filter({ hasText: "two" }).getByText("in the stage").waitFor();
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("paused", { exact: true }).waitFor();

@@ -78,7 +78,7 @@ function NodeVersions({ versions, fleet }: { versions: Versions; fleet: Fleet })
         <tr key={node.id}>
           <td className="wrap-any">{node.name}</td>
           <td>{version}</td>
-          <td>{tries && <Badge tone="info">in the stage</Badge>}</td>
+          <td>{tries && <Tries rollout={versions.rollout} />}</td>
           <td className="num">{calls ? count(calls.calls) : "–"}</td>
           <td className="num">{calls ? errorShare(calls) : "–"}</td>
           <td className="wrap-any">{rejected ? <Rejected reason={rejected} /> : ready ? "ready" : <Badge tone="warn">not ready</Badge>}</td>
@@ -96,6 +96,13 @@ function NodeVersions({ versions, fleet }: { versions: Versions; fleet: Fleet })
       )}
     </Table>
   );
+}
+
+/** What a node of the stage does, or did if the rollout has ended otherwise than by success. */
+function Tries({ rollout }: { rollout: Versions["rollout"] }) {
+  const hasSucceeded = rollout?.state === "succeeded";
+  if (isActive(rollout)) return <Badge tone="info">in the stage</Badge>;
+  return hasSucceeded ? null : <Badge>tried it</Badge>;
 }
 
 function Rejected({ reason }: { reason: string }) {
