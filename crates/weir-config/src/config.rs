@@ -16,6 +16,7 @@ pub(crate) mod fleet;
 mod handler;
 pub(crate) mod headers;
 mod health;
+pub(crate) mod kafka;
 pub(crate) mod listener;
 pub(crate) mod monitor;
 mod normalization;
@@ -51,6 +52,7 @@ pub use handler::{
 };
 pub use headers::HeaderEdits;
 pub use health::{Check, ErrorShare, Health};
+pub use kafka::{KafkaAuth, KafkaBroker, KafkaMechanism, KafkaSink};
 pub use listener::{Admin, Listener};
 pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};

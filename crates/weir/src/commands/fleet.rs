@@ -15,7 +15,7 @@ use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
 use weir_fleet::versions::shown;
 use weir_model::UnixMicros;
-use weir_ship::BackfillState;
+use weir_ship::{BackfillState, SinkKind};
 
 /// Interval of checks of a backfill.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -95,7 +95,7 @@ pub(crate) struct RetireArgs {
 /// Arguments of `weir fleet backfill`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackfillArgs {
-    /// Name of the sink [default: the only one]
+    /// Name of the sink [default: the only OpenSearch]
     #[arg(long, value_name = "NAME")]
     sink: Option<String>,
     /// Transactions received from this time on (RFC 3339)
@@ -207,16 +207,19 @@ fn retire(args: &RetireArgs) -> anyhow::Result<()> {
     client.post_only(&format!("/v1/fleet/nodes/{id}/retire{lost}"), &serde_json::Value::Null)
 }
 
-/// The only sink with this name, or the only one.
+/// The only sink with this name, or the only OpenSearch.
 fn sink(server: &ServerArgs, name: Option<&str>) -> anyhow::Result<SinkView> {
     let lists = sinks_of(server, Some("here"))?;
     let mut found: Vec<SinkView> = lists.nodes.into_iter().flat_map(|node| node.sinks).collect();
-    found.retain(|sink| name.is_none_or(|name| sink.name == name));
+    found.retain(|sink| match name {
+        Some(name) => sink.name == name,
+        None => sink.kind == SinkKind::OpenSearch,
+    });
     match (found.pop(), found.is_empty(), name) {
         (Some(sink), true, _) => Ok(sink),
         (None, _, Some(name)) => bail!("unknown sink `{name}`; `weir sinks list` lists the sinks"),
-        (None, _, None) => bail!("there is no sink: set `tracker.sinks`"),
-        _ => bail!("there are several sinks: name one with --sink"),
+        (None, _, None) => bail!("there is no sink of OpenSearch: set `tracker.sinks`"),
+        _ => bail!("there are several sinks of OpenSearch: name one with --sink"),
     }
 }
 
