@@ -44,8 +44,8 @@ pub use compression::{Compression, ContentCoding};
 pub use credential::Credential;
 pub use files::Files;
 pub use fleet::{
-    Advertise, Fleet, FleetQuotas, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer,
-    QuotaOutage, RateOutage, Redis,
+    Advertise, ConfigSource, Fleet, FleetConfig, FleetQuotas, FleetRateMode, FleetRates, Peers,
+    Postgres, PostgresServer, QuotaOutage, RateOutage, Redis,
 };
 pub use handler::{
     BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,

@@ -1,5 +1,6 @@
 //! `weir fleet`: nodes of the fleet and its database.
 
+use super::rollout;
 use super::server_args::ServerArgs;
 use super::sinks::sinks_of;
 use crate::exit::Exit;
@@ -12,6 +13,7 @@ use weir_admin::sinks::{BackfillBody, SinkView};
 use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
+use weir_fleet::versions::shown;
 use weir_model::UnixMicros;
 use weir_ship::{BackfillState, SinkKind};
 
@@ -135,6 +137,10 @@ fn status(args: &StatusArgs) -> anyhow::Result<()> {
         let state = if *up { "up" } else { "down" };
         output::line(&format!("Redis {state} at {}", escape::line(at)));
     }
+    if let Some(versions) = &status.versions {
+        let names: Vec<_> = nodes.iter().map(|node| (node.id.clone(), node.name.clone())).collect();
+        rollout::print(versions, &names);
+    }
     let header = ["NODE", "STATE", "BOOT", "VERSION", "CONFIGURATION", "SEEN", "CLOCK", "ID"];
     let rows: Vec<[String; 8]> = nodes.iter().map(|node| row(node, &status.node)).collect();
     output::text(&table(header, &rows));
@@ -152,11 +158,20 @@ fn row(node: &NodeStatus, reporting: &str) -> [String; 8] {
         node.state.to_string(),
         node.boot.to_string(),
         escape::line(&node.version),
-        escape::line(node.digest.get(..12).unwrap_or(&node.digest)),
+        configuration(node),
         format!("{:.0} s ago", node.silent_seconds),
         format!("{:+} ms", node.offset_ms),
         escape::line(&node.id),
     ]
+}
+
+/// The digest of the configuration, with the number of the version.
+fn configuration(node: &NodeStatus) -> String {
+    let digest = escape::line(node.digest.get(..12).unwrap_or(&node.digest));
+    match &node.in_force {
+        Some(report) => format!("{digest} ({})", shown(report.version)),
+        None => digest,
+    }
 }
 
 fn migrate(args: &MigrateArgs) -> anyhow::Result<Exit> {

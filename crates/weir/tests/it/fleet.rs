@@ -16,6 +16,7 @@ mod peers;
 mod quotas;
 mod rates;
 mod relay;
+mod rollouts;
 mod scale;
 mod shipped;
 mod soak;
