@@ -29,6 +29,7 @@ mod query;
 mod rates;
 mod redis;
 mod replicate;
+pub mod resolutions;
 pub mod schema;
 mod slice;
 pub mod status;

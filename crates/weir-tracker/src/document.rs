@@ -4,7 +4,9 @@ mod build;
 mod result;
 
 pub use crate::nodes::{MissingNode, Nodes, SinkSearch};
-pub use result::{ExportEnd, Exported, Hit, Page};
+pub use result::{
+    ExportEnd, ExportFailure, Exported, FailedExport, Hit, Page, TailNodes, TailPosition,
+};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -109,7 +109,7 @@ impl AdminClient {
     }
 
     /// Sends a request without a body, and reads lines until `each` stops, or until the end of the
-    /// response.
+    /// response. Empty lines are keep-alives; a stream begins with a line as soon as it is accepted.
     ///
     /// # Errors
     /// The request was rejected or failed; the message has the reason.
@@ -130,7 +130,7 @@ impl AdminClient {
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
                     let line = std::str::from_utf8(&line[..end]).context("not UTF-8")?;
-                    if !line.is_empty() && each(line)?.is_break() {
+                    if each(line)?.is_break() {
                         return Ok(());
                     }
                 }
