@@ -59,7 +59,7 @@ fn follow(args: &Args) -> anyhow::Result<()> {
     let path = with_query("/v1/transactions/tail", &parameters)?;
     while left != Some(0) {
         let mut silent = false;
-        client.lines(Method::GET, &path, |line| {
+        client.all_lines(Method::GET, &path, |line| {
             if let Ok(TailNodes { nodes }) = serde_json::from_str(line) {
                 table.begin(true);
                 note(&nodes, &mut silent);

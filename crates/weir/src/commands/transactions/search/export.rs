@@ -29,7 +29,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             let mut end = None;
             client.lines(Method::GET, &path, |line| {
                 match last(line) {
-                    None if line.is_empty() => {}
                     None => output::line(&escape::json(line)),
                     Some(Last::End(last)) => end = Some(last),
                     Some(Last::Failed(failed)) => bail!(ended_early(&failed)),
