@@ -30,6 +30,8 @@ pub struct NewResolution {
     pub comment: String,
     /// Now, in microseconds since 1970.
     pub at: u64,
+    /// Revision of the copy of this node: a failover of the database may have lost it.
+    pub after: i64,
 }
 
 /// Sets a resolution; returns its revision.
@@ -46,13 +48,14 @@ pub(crate) async fn set(
     transaction.query("SELECT FROM weir.resolution WHERE id = $1 FOR UPDATE", &id).await?;
     let change = next_change(&transaction).await?;
     let sql = "UPDATE weir.resolution r
-         SET state = $2, who = $3, comment = $4, at = $5, revision = r.revision + 1, change = $6,
+         SET state = $2, who = $3, comment = $4, at = $5, change = $6,
+             revision = greatest(r.revision, $10) + 1,
              node = n.id
          FROM weir.node n
          WHERE r.id = $1 AND n.id = $7 AND n.boot = $8 AND n.boot_token = $9 AND n.until > now()
          RETURNING r.revision";
     let at = i64::try_from(new.at).unwrap_or(i64::MAX);
-    let parameters: [Parameter<'_>; 9] = [
+    let parameters: [Parameter<'_>; 10] = [
         (&new.transaction, Type::UUID),
         (&new.state.as_ref(), Type::TEXT),
         (&new.who, Type::TEXT),
@@ -62,6 +65,7 @@ pub(crate) async fn set(
         (&node, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
+        (&new.after, Type::INT8),
     ];
     let rows = transaction.query(sql, &parameters).await?;
     let row = rows.first().ok_or(DatabaseError::Fenced)?;

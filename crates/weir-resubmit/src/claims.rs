@@ -40,6 +40,8 @@ pub struct NewResolution {
     pub comment: String,
     /// Now, in microseconds since 1970.
     pub at: u64,
+    /// Revision of the resolution that the database of this node has.
+    pub after: i64,
 }
 
 /// Grants attempts, beyond the database of this node.

@@ -256,11 +256,12 @@ impl Resubmitter {
         who: &str,
         comment: &str,
     ) -> Result<(), ResubmitError> {
+        let ledger = &self.shared.ledger;
+        let after = ledger.resolution_revision(transaction)?;
         let (who, comment) = (who.to_owned(), comment.to_owned());
-        let new = NewResolution { transaction, state, who, comment, at: now_us() };
+        let new = NewResolution { transaction, state, who, comment, at: now_us(), after };
         let revision = self.shared.claims.resolve(&new).map_err(ResubmitError::NotResolved)?;
         let NewResolution { who, comment, at, .. } = new;
-        let ledger = &self.shared.ledger;
         Ok(match revision {
             None => ledger.resolve(transaction, state, &who, &comment)?,
             Some(revision) => {

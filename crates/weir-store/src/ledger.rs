@@ -155,6 +155,18 @@ impl Ledger {
         resolution(&self.connection.lock(), transaction)
     }
 
+    /// The revision of the resolution of a transaction; 0 if the fleet does not have it.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn resolution_revision(&self, transaction: u128) -> rusqlite::Result<i64> {
+        let connection = self.connection.lock();
+        let mut select =
+            connection.prepare_cached("SELECT revision FROM resolution WHERE id = ?")?;
+        let found = select.query_row([transaction.to_be_bytes()], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// Sets the resolution of a transaction.
     ///
     /// # Errors

@@ -128,6 +128,7 @@ impl Claims for FleetClaims {
             who: new.who.clone(),
             comment: new.comment.clone(),
             at: new.at,
+            after: new.after,
         });
         set.map(Some).map_err(|error| error.to_string())
     }
