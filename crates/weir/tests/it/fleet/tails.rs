@@ -52,8 +52,9 @@ impl Tail {
         lines.iter().map(|line| format!("{} {}", word(line, "id"), word(line, "node"))).collect()
     }
 
-    fn is_noted(&self, text: &str) -> bool {
-        self.notes.lock().unwrap().iter().any(|note| note.contains(text))
+    /// How often a text was noted.
+    fn noted(&self, text: &str) -> usize {
+        self.notes.lock().unwrap().iter().filter(|note| note.contains(text)).count()
     }
 
     /// Sends requests to a node until one of them is shown.
@@ -101,7 +102,7 @@ fn a_tail_shows_the_transactions_of_all_nodes_and_says_which_are_gone() {
     }
     has_once(&tail, &expected);
     nodes[1].server.kill();
-    eventually("it is reported", || tail.is_noted("2 of 3 nodes responded (two: "));
+    eventually("it is reported", || tail.noted("2 of 3 nodes responded (two: ") == 1);
     // The others go on.
     expected.push(format!("{} three", transaction(&nodes[2].server)));
     has_once(&tail, &expected);
@@ -111,7 +112,7 @@ fn a_tail_shows_the_transactions_of_all_nodes_and_says_which_are_gone() {
         expected.push(format!("{} two", transaction(&nodes[1].server)));
     }
     has_once(&tail, &expected);
-    eventually("that is reported", || tail.is_noted("3 of 3 nodes respond"));
+    eventually("that is reported", || tail.noted("3 of 3 nodes respond") == 1);
 }
 
 #[test]
@@ -121,17 +122,18 @@ fn what_ends_while_a_node_cannot_be_reached_is_shown_afterwards_once() {
     let tail = Tail::start(&one.server, &[]);
     tail.wait_for(&two.server, "two");
     let mut expected = Vec::new();
-    for _ in 0..3 {
+    for round in 1..=3 {
         for _ in 0..5 {
             expected.push(format!("{} two", transaction(&two.server)));
         }
         two.relay.set(Mode::Refuse);
-        eventually("it is reported", || tail.is_noted("1 of 2 nodes responded (two: "));
+        eventually("it is reported", || tail.noted("1 of 2 nodes responded (two: ") == round);
         for _ in 0..5 {
             expected.push(format!("{} two", transaction(&two.server)));
         }
         two.relay.set(Mode::Pass);
         has_once(&tail, &expected);
+        eventually("that is reported", || tail.noted("2 of 2 nodes respond") == round);
     }
 }
 
