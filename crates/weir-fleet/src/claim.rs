@@ -7,6 +7,7 @@
 
 mod items;
 
+use crate::copy_error::CopyError;
 use crate::database::{Connection, DatabaseError, Parameter, Transaction};
 use crate::identity::Boot;
 use crate::resolutions;
@@ -288,21 +289,6 @@ pub(crate) async fn purge(connection: &Connection, keep: Duration) -> Result<(),
     let sql = "DELETE FROM weir.resolution r
          WHERE at < $1 AND NOT EXISTS (SELECT FROM weir.attempt a WHERE a.original = r.id)";
     connection.execute(sql, &[(&micros, Type::INT8)]).await.map(drop)
-}
-
-/// Why the ends of attempts were not copied.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CopyError {
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-    #[error("the attempts of this node cannot be read: {0}")]
-    Store(#[from] rusqlite::Error),
-}
-
-impl From<tokio_postgres::Error> for CopyError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error.into())
-    }
 }
 
 #[cfg(test)]

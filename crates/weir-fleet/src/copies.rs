@@ -1,7 +1,8 @@
 //! What a member copies between its own database and that of the fleet, besides usage.
 
 use crate::audit::AuditCopier;
-use crate::claim::{CopyError, Ends};
+use crate::claim::Ends;
+use crate::copy_error::CopyError;
 use crate::database::Connection;
 use crate::identity::Boot;
 use crate::resolutions::ResolutionCopier;

@@ -14,6 +14,7 @@ mod audit;
 pub mod claim;
 pub mod collect;
 mod copies;
+mod copy_error;
 pub mod database;
 mod handle;
 mod host;

@@ -4,7 +4,7 @@
 //! 1 to its revision; a node applies a row only if the revision is higher than its own. So an operator may
 //! use any node, also while the one that has the transaction is down.
 
-use crate::claim::CopyError;
+use crate::copy_error::CopyError;
 use crate::database::{Connection, DatabaseError, Parameter, Transaction};
 use crate::identity::Boot;
 use tokio_postgres::Row;
