@@ -262,13 +262,14 @@ impl Resubmitter {
         let new = NewResolution { transaction, state, who, comment, at: now_us(), after };
         let revision = self.shared.claims.resolve(&new).map_err(ResubmitError::NotResolved)?;
         let NewResolution { who, comment, at, .. } = new;
-        Ok(match revision {
+        match revision {
             None => ledger.resolve(transaction, state, &who, &comment)?,
             Some(revision) => {
                 let copy = ResolutionCopy { transaction, revision, state, who, comment, at };
-                // Otherwise another node has set the next one meanwhile.
-                ledger.copy_resolutions(&[copy]).map(drop)?
+                // If it is not applied, another node has set the next one meanwhile.
+                ledger.copy_resolutions(&[copy])?;
             }
-        })
+        }
+        Ok(())
     }
 }

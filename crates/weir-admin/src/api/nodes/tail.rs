@@ -148,9 +148,11 @@ impl NodesTail {
 
     /// Follows nodes that have joined, and no longer those that have left.
     fn update(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
         let Some(Peers { others, .. }) = self.peers() else { return };
         self.nodes.retain(|id, node| {
-            let stays = others.iter().any(|peer| peer.id == *id);
+            // A task ends when its node has left for a moment.
+            let stays = others.iter().any(|peer| peer.id == *id) && !node.task.is_finished();
             if !stays {
                 node.task.abort();
             }
@@ -310,12 +312,11 @@ impl PeerTail {
             if let Ok(TailPosition { cursor }) = serde_json::from_slice(&line) {
                 self.cursor = Some(cursor);
                 self.after.clear();
-            } else if let Ok(Head { id }) = serde_json::from_slice(&line) {
-                if self.after.insert(id)
-                    && let Some(named) = self.named(&line)
-                {
-                    text.push_str(&named);
-                }
+            } else if let Ok(Head { id }) = serde_json::from_slice(&line)
+                && self.after.insert(id)
+                && let Some(named) = self.named(&line)
+            {
+                text.push_str(&named);
             }
             if text.len() >= BATCH_BYTES {
                 self.pass_on(&mut text).await?;

@@ -19,6 +19,7 @@ const LAST: usize = 10;
     after_help = "With a running weir: transactions as they complete, until interrupted. With a \
         data folder: the newest transactions. Query language: docs/guide/search.md.\n\n\
     Examples:\n  weir tail\n  weir tail 'status:>=500 api:orders'\n  weir tail --limit 1 --json\n  \
+    weir tail --node web-2\n  \
     weir tail --data /var/lib/weir"
 )]
 pub(crate) struct Args {
