@@ -32,6 +32,17 @@ const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay of the response to a wrong token.
 const REJECTION_DELAY: Duration = Duration::from_millis(100);
 
+/// The certificate of the client of a connection, as an extension of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeCertificate {
+    /// TLS between nodes is not mutual.
+    NotRequested,
+    /// The client has sent none: people have none.
+    Missing,
+    /// Of the authority `fleet.tls.ca`.
+    Verified,
+}
+
 /// Tokens and audit of the admin API.
 pub struct Access {
     /// The tokens.
@@ -93,6 +104,9 @@ impl Guard {
         let fleet = self.fleet.as_ref().ok_or("This node is not a member of a fleet.")?;
         let verified = fleet.verify_peer(request.method(), &format!("{BASE}{path}"), credential);
         let verified = verified.map_err(|error| format!("{error}."))?;
+        if request.extensions().get() == Some(&NodeCertificate::Missing) {
+            return Err("The node has no certificate of the authority `fleet.tls.ca`.".to_owned());
+        }
         // Only a node with the key gets this far: the body is read for no one else.
         let body = to_bytes(std::mem::take(request.body_mut()), MAX_BODY_BYTES).await;
         let body = body.map_err(|error| format!("The body cannot be read: {error}."))?;

@@ -75,8 +75,8 @@ pub fn bind(
     certificates: &Certificates,
     passed: &mut Passed,
 ) -> Result<Bound, AdminError> {
-    let (admin, data) = (&config.admin, &config.data);
-    let tls = admin.tls.as_ref().map(|tls| AdminTls::new(tls, certificates, data)).transpose()?;
+    let admin = &config.admin;
+    let tls = AdminTls::new(config, certificates)?;
     let passed = passed.claim(admin.addr, true);
     let permanent = passed.as_ref().is_some_and(|passed| passed.permanent);
     let socket = match passed.and_then(|mut passed| passed.sockets.pop()) {
@@ -151,7 +151,10 @@ impl Bound {
                     let failures = Arc::clone(&failures);
                     drop(tokio::spawn(async move {
                         match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
-                            Ok(Ok(stream)) => connection(stream, router, permit, closing).await,
+                            Ok(Ok((stream, certificate))) => {
+                                let router = router.layer(Extension(certificate));
+                                connection(stream, router, permit, closing).await;
+                            }
                             Ok(Err(error)) => failures.add(0, peer, &error),
                             Err(_) => failures.add_timeout(0, peer, HEAD_TIMEOUT),
                         }

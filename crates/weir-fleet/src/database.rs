@@ -20,6 +20,8 @@ use weir_config::{Postgres, PostgresServer};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for a statement to complete.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest pause between the statements of a transaction: as long as the lease of a node.
+const IDLE_TIMEOUT: &str = "SET LOCAL idle_in_transaction_session_timeout = '10s'";
 /// The oldest version of PostgreSQL that is supported, as in `server_version_num`.
 const MIN_SERVER: i32 = 150_000;
 
@@ -229,8 +231,13 @@ impl Connection {
         within(self.client.execute_typed(sql, parameters)).await
     }
 
+    /// Starts a transaction. The server ends it with its session if no statement arrives for
+    /// [`IDLE_TIMEOUT`]: the locks of a node that was suspended or cut off block nobody for longer.
     pub(crate) async fn transaction(&mut self) -> Result<Transaction<'_>, DatabaseError> {
-        within(self.client.transaction()).await.map(Transaction)
+        let transaction = Transaction(within(self.client.transaction()).await?);
+        // `SET LOCAL`, since PgBouncer in transaction mode hands out sessions.
+        transaction.batch(IDLE_TIMEOUT).await?;
+        Ok(transaction)
     }
 }
 

@@ -252,25 +252,34 @@ impl Journal {
     /// A file cannot be read.
     pub fn lags(&self) -> io::Result<Vec<Lag>> {
         let followers = self.state.checkpoints.all.lock().clone();
-        let mut lags = Vec::new();
-        for (name, checkpoint) in followers {
-            let mut lag = Lag { name, records: 0, bytes: 0, seconds: 0.0 };
-            for (index, lane) in self.state.lanes.iter().enumerate() {
-                let checkpoint = checkpoint.get(index).copied().unwrap_or_default();
-                let end = lane.shared.end();
-                let newest = lane.shared.next_sequence.load(Ordering::Relaxed).saturating_sub(1);
-                let bytes = lane.catalog.bytes_between(checkpoint.position, end);
-                let mut reader = self.read(index as u16, checkpoint.position, 0).metadata_only();
-                let Some(oldest) = reader.next_transaction()? else { continue };
-                lag.bytes += bytes;
-                lag.records += newest.saturating_sub(checkpoint.sequence).max(1);
-                let received = Duration::from_micros(oldest.received_us);
-                let age = unix_time().saturating_sub(received).as_secs_f64();
-                lag.seconds = lag.seconds.max(age);
-            }
-            lags.push(lag);
+        followers.into_iter().map(|(name, checkpoints)| self.lag_of(name, &checkpoints)).collect()
+    }
+
+    /// The lag of one follower; `None` if there is no follower of this name.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn lag(&self, name: &str) -> io::Result<Option<Lag>> {
+        let checkpoints = self.state.checkpoints.all.lock().get(name).cloned();
+        checkpoints.map(|checkpoints| self.lag_of(name.to_owned(), &checkpoints)).transpose()
+    }
+
+    fn lag_of(&self, name: String, checkpoints: &[Checkpoint]) -> io::Result<Lag> {
+        let mut lag = Lag { name, records: 0, bytes: 0, seconds: 0.0 };
+        for (index, lane) in self.state.lanes.iter().enumerate() {
+            let checkpoint = checkpoints.get(index).copied().unwrap_or_default();
+            let end = lane.shared.end();
+            let newest = lane.shared.next_sequence.load(Ordering::Relaxed).saturating_sub(1);
+            let bytes = lane.catalog.bytes_between(checkpoint.position, end);
+            let mut reader = self.read(index as u16, checkpoint.position, 0).metadata_only();
+            let Some(oldest) = reader.next_transaction()? else { continue };
+            lag.bytes += bytes;
+            lag.records += newest.saturating_sub(checkpoint.sequence).max(1);
+            let received = Duration::from_micros(oldest.received_us);
+            let age = unix_time().saturating_sub(received).as_secs_f64();
+            lag.seconds = lag.seconds.max(age);
         }
-        Ok(lags)
+        Ok(lag)
     }
 
     /// Why a transaction is not at its address any more.

@@ -93,6 +93,12 @@ impl ServerTls {
         Ok(Self { config: Arc::new(config), certificates, clients: clients.cloned() })
     }
 
+    /// Whether clients are requested to send a certificate.
+    #[must_use]
+    pub fn requests_certificates(&self) -> bool {
+        self.clients.is_some()
+    }
+
     /// For the acceptor. Connections keep the one they were accepted with.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config

@@ -47,6 +47,19 @@ pub struct SinkLag {
     pub seconds: f64,
 }
 
+impl SinkLag {
+    /// The lags of sinks by name, of those of all followers.
+    #[must_use]
+    pub fn by_sink(lags: &[Lag]) -> BTreeMap<String, Self> {
+        let of_sink = |lag: &Lag| {
+            let name = lag.name.strip_prefix(FOLLOWER_PREFIX)?.to_owned();
+            let Lag { records, bytes, seconds, .. } = *lag;
+            Some((name, Self { records, bytes, seconds }))
+        };
+        lags.iter().filter_map(of_sink).collect()
+    }
+}
+
 /// Access to the sinks.
 #[derive(Clone)]
 pub struct Sinks(Arc<Inner>);
@@ -89,13 +102,7 @@ impl Sinks {
     /// # Errors
     /// The journal cannot be read.
     pub fn lags(&self) -> io::Result<BTreeMap<String, SinkLag>> {
-        let lags = self.0.journal.lags()?.into_iter();
-        let of_sink = |lag: Lag| {
-            let name = lag.name.strip_prefix(FOLLOWER_PREFIX)?.to_owned();
-            let Lag { records, bytes, seconds, .. } = lag;
-            Some((name, SinkLag { records, bytes, seconds }))
-        };
-        Ok(lags.filter_map(of_sink).collect())
+        Ok(SinkLag::by_sink(&self.0.journal.lags()?))
     }
 
     /// Publishes the state of all sinks: by their thread.

@@ -161,11 +161,11 @@ impl Index {
         let counts = &self.shared.counts;
         let since = counts.behind_since.load(Ordering::Relaxed);
         // Reads files, so it comes before the lock. The checkpoint is the start of the open part.
-        let lags = match since {
-            0 => Vec::new(),
-            _ => self.shared.journal.lags().unwrap_or_default(),
+        let lag = match since {
+            0 => None,
+            _ => self.shared.journal.lag(FOLLOWER).unwrap_or_default(),
         };
-        let lag = lags.iter().find(|lag| lag.name == FOLLOWER).map_or(0, |lag| lag.records);
+        let lag = lag.map_or(0, |lag| lag.records);
         let state = self.shared.state.read();
         let sealed: usize = state.sealed.iter().map(|part| part.head.rows).sum();
         Statistics {

@@ -94,8 +94,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(job::list, job::create))
         .add(Operator, routes!(job::show))
         .add(Operator, routes!(job::act))
-        .add(Operator, routes!(job::find_items))
-        .add(Operator, routes!(job::send_items))
+        .add_for_nodes(Operator, routes!(job::find_items))
+        .add_for_nodes(Operator, routes!(job::send_items))
         .add(Admin, routes!(audit::list))
         .add(Admin, routes!(token::list, token::create))
         .add(Admin, routes!(token::revoke))
@@ -103,11 +103,26 @@ pub(super) fn endpoints() -> Endpoints {
 
 impl Endpoints {
     /// Adds the endpoints of a path, restricted to callers with this role or a higher one.
-    fn add(mut self, role: Role, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
+    fn add(self, role: Role, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
+        self.add_stated(role.name(), role, endpoint)
+    }
+
+    /// As [`Endpoints::add`], for handlers that reject everyone but other nodes of the fleet, on whose
+    /// behalf ever they call.
+    fn add_for_nodes(self, role: Role, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
+        self.add_stated("node", role, endpoint)
+    }
+
+    fn add_stated(
+        mut self,
+        stated: &str,
+        role: Role,
+        endpoint: UtoipaMethodRouter<Arc<Api>>,
+    ) -> Self {
         let (schemas, mut paths, methods) = endpoint;
         self.document.components.get_or_insert_default().schemas.extend(schemas);
         for (path, item) in &mut paths.paths {
-            describe(path, item, role);
+            describe(path, item, stated);
             let route = path.strip_prefix(BASE).unwrap_or(path);
             self.router = self.router.route(route, needs(role, methods.clone()));
         }
@@ -118,7 +133,7 @@ impl Endpoints {
 
 /// Adds the role, and an operation id from path and method: function names are not unique across
 /// modules.
-fn describe(path: &str, item: &mut PathItem, role: Role) {
+fn describe(path: &str, item: &mut PathItem, role: &str) {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).skip(2);
     let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     for (method, operation) in
@@ -126,7 +141,7 @@ fn describe(path: &str, item: &mut PathItem, role: Role) {
     {
         if let Some(operation) = operation {
             operation.operation_id = Some(format!("{method}-{name}"));
-            let role = ExtensionsBuilder::new().add("x-weir-role", role.name());
+            let role = ExtensionsBuilder::new().add("x-weir-role", role);
             operation.extensions.get_or_insert_default().merge(role.build());
         }
     }

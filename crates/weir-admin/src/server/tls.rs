@@ -1,17 +1,18 @@
 //! TLS of the admin listener, set up like that of all other listeners.
 
-use std::path::{Path, PathBuf};
+use crate::access::NodeCertificate;
 use std::sync::Arc;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use weir_config::Tls;
+use tokio_rustls::server::TlsStream;
+use weir_config::Config;
 use weir_gateway::site::Site;
 use weir_net::tls::{Certificates, ServerTls, TlsError};
 
-/// Certificates, and the folder with self-signed ones.
+/// Certificates of the configuration in force.
 #[derive(Debug)]
 pub(super) struct AdminTls {
-    data: PathBuf,
     server: ServerTls,
     acceptor: Arc<ServerConfig>,
     /// The Site of the certificates; `None` before the first connection.
@@ -19,31 +20,68 @@ pub(super) struct AdminTls {
 }
 
 impl AdminTls {
+    /// TLS of the admin listener; `None` if it is plain.
     pub(super) fn new(
-        tls: &Tls,
+        config: &Config,
         certificates: &Certificates,
-        data: &Path,
-    ) -> Result<Self, TlsError> {
-        let server = ServerTls::new(tls, None, certificates, data, None)?;
+    ) -> Result<Option<Self>, TlsError> {
+        let Some(server) = server(config, certificates, None).transpose()? else { return Ok(None) };
         let acceptor = acceptor(&server);
-        Ok(Self { data: data.to_owned(), server, acceptor, site: None })
+        Ok(Some(Self { server, acceptor, site: None }))
     }
 
     /// TLS for the next connection. The first connection after a reload uses the certificates of
     /// the new configuration; the previous ones stay if the new ones cannot be used.
-    pub(super) fn acceptor(&mut self, site: Arc<Site>) -> TlsAcceptor {
+    pub(super) fn acceptor(&mut self, site: Arc<Site>) -> Acceptor {
         if !self.site.as_ref().is_some_and(|known| Arc::ptr_eq(known, &site)) {
-            let (tls, before) = (site.config.admin.tls.as_ref(), Some(&self.server));
-            let new = |tls| ServerTls::new(tls, None, &site.certificates, &self.data, before);
-            let server = tls.map(new);
-            if let Some(Ok(server)) = server {
+            let new = server(&site.config, &site.certificates, Some(&self.server));
+            if let Some(Ok(server)) = new {
                 self.acceptor = acceptor(&server);
                 self.server = server;
             }
             self.site = Some(site);
         }
-        TlsAcceptor::from(Arc::clone(&self.acceptor))
+        Acceptor {
+            tls: TlsAcceptor::from(Arc::clone(&self.acceptor)),
+            is_mutual: self.server.requests_certificates(),
+        }
     }
+}
+
+/// TLS of one connection.
+pub(super) struct Acceptor {
+    tls: TlsAcceptor,
+    /// Clients are requested to send a certificate.
+    is_mutual: bool,
+}
+
+impl Acceptor {
+    /// Shakes hands; returns whether the client has a certificate, too.
+    pub(super) async fn accept(
+        self,
+        stream: TcpStream,
+    ) -> std::io::Result<(TlsStream<TcpStream>, NodeCertificate)> {
+        let stream = self.tls.accept(stream).await?;
+        let is_verified = stream.get_ref().1.peer_certificates().is_some();
+        let certificate = match (self.is_mutual, is_verified) {
+            (false, _) => NodeCertificate::NotRequested,
+            (true, true) => NodeCertificate::Verified,
+            (true, false) => NodeCertificate::Missing,
+        };
+        Ok((stream, certificate))
+    }
+}
+
+/// TLS of a configuration, with the certificates of other nodes; `None` if the listener is plain.
+fn server(
+    config: &Config,
+    certificates: &Certificates,
+    before: Option<&ServerTls>,
+) -> Option<Result<ServerTls, TlsError>> {
+    let tls = config.admin.tls.as_ref()?;
+    let peers = config.fleet.as_ref().and_then(|fleet| fleet.peers.as_ref());
+    let clients = peers.and_then(|peers| peers.clients.as_ref());
+    Some(ServerTls::new(tls, clients, certificates, &config.data, before))
 }
 
 /// The admin listener supports HTTP/1.1 only.

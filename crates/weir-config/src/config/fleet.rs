@@ -1,6 +1,6 @@
 //! The fleet: several nodes with shared state.
 
-use super::tls::{UPSTREAM_TLS, UpstreamTls};
+use super::tls::{ClientCertificates, UPSTREAM_TLS, UpstreamTls};
 use std::time::Duration;
 use strum::{EnumString, VariantNames};
 use weir_document::settings;
@@ -26,7 +26,8 @@ settings! {
         /// URL at which other nodes reach the admin listener of this node:
         /// `https://10.0.0.7:9080`. Its host is accepted as by `admin.hosts`.
         advertise = by_hand(Kind::Text),
-        /// TLS of requests to other nodes.
+        /// TLS of requests to other nodes. With `ca`, `cert` and `key` it is mutual: the admin listener
+        /// rejects requests of nodes without a certificate of this authority.
         tls = by_hand(Kind::Object(&UPSTREAM_TLS)),
         /// Allow `advertise` to be an `http` URL of another machine. Requests between nodes are
         /// signed, but not encrypted then.
@@ -162,6 +163,8 @@ pub struct Peers {
     pub advertise: Advertise,
     /// TLS of requests to other nodes; `None` without `tls`, if the own URL is `http`.
     pub tls: Option<UpstreamTls>,
+    /// Certificates that the admin listener verifies, if TLS between nodes is mutual.
+    pub clients: Option<ClientCertificates>,
 }
 
 impl std::fmt::Debug for Peers {

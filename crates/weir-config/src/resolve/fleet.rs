@@ -7,7 +7,8 @@ use super::{Fields, Resolver};
 use crate::config::fleet::{POSTGRES, REDIS};
 use crate::config::tls::UPSTREAM_TLS;
 use crate::config::{
-    Fleet, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer, Redis, UpstreamTls,
+    ClientCertificates, Fleet, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer, Redis,
+    TlsSource, UpstreamTls,
 };
 use std::time::Duration;
 use url::{PostgresUrl, RedisUrl};
@@ -91,7 +92,18 @@ impl Resolver<'_> {
             true => Some(self.upstream_tls(tls, fields.node().at)?),
             false => None,
         };
-        Some(Some(Peers { key: secret, advertise: url, tls }))
+        let clients = tls.as_ref().and_then(|tls| self.node_certificates(tls));
+        Some(Some(Peers { key: secret, advertise: url, tls, clients }))
+    }
+
+    /// The certificates of other nodes, if this node has one of its own and an authority. People have
+    /// none, so the admin listener requests one without requiring it.
+    fn node_certificates(&mut self, tls: &UpstreamTls) -> Option<ClientCertificates> {
+        let (ca, identity) = (tls.ca.clone()?, tls.identity.as_ref()?);
+        let clients =
+            ClientCertificates { ca, revoked: Vec::new(), optional: true, at: identity.at };
+        self.uncompiled.tls.push(TlsSource::Clients(clients.clone()));
+        Some(clients)
     }
 
     fn postgres(&mut self, fields: &Fields<'_>) -> Option<Postgres> {

@@ -202,11 +202,9 @@ impl Control {
             let mut families = weir_admin::metrics::gateway(&stats);
             families.extend(metrics::telemetry(&exports, &stats));
             families.extend(weir_admin::metrics::pools(&gateway.pools()));
-            families.extend(journal.as_deref().map(metrics::journal).unwrap_or_default());
-            families.extend(
-                journal.as_deref().zip(archive.as_ref()).map(metrics::archive).unwrap_or_default(),
-            );
-            families.extend(ship.iter().flat_map(|ship| metrics::ship(ship.sinks())));
+            let sinks = ship.as_ref().map(ship::Handle::sinks);
+            let of_journal = |journal: &Journal| metrics::journal(journal, archive.as_ref(), sinks);
+            families.extend(journal.iter().flat_map(|journal| of_journal(journal)));
             families.extend(index.as_ref().map(metrics::index).unwrap_or_default());
             families.extend(delivery.iter().flat_map(metrics::delivery));
             families.extend(attempts.iter().flat_map(metrics::resubmission));

@@ -49,8 +49,8 @@ async fn replicated(journal: &Journal, fleet: &Fleet, deadline: Instant) -> Resu
 
 /// Whether the counter has not read the whole journal.
 fn is_counting(journal: &Journal) -> bool {
-    let lags = journal.lags().unwrap_or_default();
-    lags.iter().any(|lag| lag.name == COUNTER_FOLLOWER && lag.records > 0)
+    let lag = journal.lag(COUNTER_FOLLOWER).unwrap_or_default();
+    lag.is_some_and(|lag| lag.records > 0)
 }
 
 /// Waits for the sinks; returns the lag of those that have not acknowledged everything.

@@ -186,13 +186,21 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// Metrics of the journal and its followers.
-pub(crate) fn journal(journal: &Journal) -> Vec<Family> {
+/// Metrics of the journal, its followers, and what two kinds of them do: the archive and sinks.
+pub(crate) fn journal(
+    journal: &Journal,
+    archive: Option<&archive::Handle>,
+    sinks: Option<&Sinks>,
+) -> Vec<Family> {
+    // Reads files: once for all.
     let lags = journal.lags().unwrap_or_default();
     let labels = |lag: &Lag| vec![("follower", lag.name.clone())];
-    Family::table(JOURNAL, &journal.statistics())
+    let mut families: Vec<_> = Family::table(JOURNAL, &journal.statistics())
         .chain(Family::table_of(FOLLOWERS, &lags, labels))
-        .collect()
+        .collect();
+    families.extend(archive.into_iter().flat_map(|archive| self::archive(archive, &lags)));
+    families.extend(sinks.into_iter().flat_map(|sinks| ship(sinks, &lags)));
+    families
 }
 
 /// Metrics of the index.
@@ -212,13 +220,13 @@ pub(crate) fn delivery(delivery: &Handle) -> Vec<Family> {
 }
 
 /// Metrics of shipping.
-pub(crate) fn ship(sinks: &Sinks) -> Vec<Family> {
+fn ship(sinks: &Sinks, lags: &[Lag]) -> Vec<Family> {
     let states = sinks.states().into_iter();
     let figures: Vec<_> = states.map(|(name, state)| (name, state.statistics)).collect();
     if figures.is_empty() {
         return Vec::new();
     }
-    let mut lags = sinks.lags().unwrap_or_default();
+    let mut lags = SinkLag::by_sink(lags);
     let lag = |(name, _): &(String, Statistics)| lags.remove_entry(name);
     let lags: Vec<_> = figures.iter().filter_map(lag).collect();
     Family::table_of(SHIP, &figures, |(name, _)| vec![("sink", name.clone())])
@@ -227,8 +235,7 @@ pub(crate) fn ship(sinks: &Sinks) -> Vec<Family> {
 }
 
 /// Metrics of the archive.
-pub(crate) fn archive((journal, archive): (&Journal, &archive::Handle)) -> Vec<Family> {
-    let lags = journal.lags().unwrap_or_default();
+fn archive(archive: &archive::Handle, lags: &[Lag]) -> Vec<Family> {
     let lag = lags.iter().find(|lag| lag.name == weir_archive::FOLLOWER);
     Family::table(ARCHIVE, &archive.statistics())
         .chain(lag.into_iter().flat_map(|lag| Family::table(ARCHIVE_LAG, lag)))

@@ -101,6 +101,7 @@ fn a_process_that_was_suspended_writes_nothing_before_it_has_renewed_its_lease()
     eventually("it has joined", || is_up(&one));
     // As if it had been suspended, and somebody had started its folder elsewhere meanwhile.
     one.signal(Signal::STOP);
+    // It may be in a transaction that has locked the row: the server ends that.
     database.query(
         "UPDATE weir.node SET boot = boot + 1, boot_token = gen_random_uuid(),
          until = now() + interval '1 day', digest = 'of another'",

@@ -236,36 +236,67 @@ fn the_owner_enforces_the_role_of_the_person_and_audits_by_name() {
     assert!(denied.contains("payload-viewer"), "{denied}");
 }
 
+/// A node whose admin listener has this certificate; `tls` is what it has for requests to others.
+fn start_with_tls(
+    database: &Postgres,
+    name: &str,
+    certificate: &Certificate,
+    (tls, ca): (&str, &str),
+) -> Server {
+    let admin = free_address();
+    let text = config(database.addr(), "tracker: {enabled: true}").replace(
+        "fleet: {",
+        &format!(
+            "admin: {{tls: {{cert: \"file:tls.crt\", key: \"file:tls.key\"}}}}\n\
+             fleet: {{key: \"{KEY}\", advertise: \"https://{admin}\", tls: {tls}, "
+        ),
+    );
+    let weir = Weir::new(&text).env("NODE", name).admin(admin);
+    let weir = weir.file("tls.crt", &certificate.cert).file("tls.key", &certificate.key);
+    weir.file("ca.crt", ca).start()
+}
+
+/// Lines and notes of a search in all nodes.
+fn search_with_tls(server: &Server) -> (String, String) {
+    let url = format!("https://{}", server.admin.unwrap());
+    let args = ["search", "--admin", &url, "--ca", "tls.crt", "--json"];
+    let token = ["--token-file", "data/admin.token"];
+    let output = weir(server.dir(), &[&args[..], &token].concat());
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
 #[test]
 fn nodes_query_each_other_over_tls() {
     let database = Postgres::start();
     let certificate = Certificate::of("127.0.0.1");
-    let base = config(database.addr(), "tracker: {enabled: true}");
     let start = |name: &str, ca: &str| {
-        let admin = free_address();
-        let text = base.replace(
-            "fleet: {",
-            &format!(
-                "admin: {{tls: {{cert: \"file:tls.crt\", key: \"file:tls.key\"}}}}\n\
-                 fleet: {{key: \"{KEY}\", advertise: \"https://{admin}\", tls: {{ca: \"file:ca.crt\"}}, "
-            ),
-        );
-        let weir = Weir::new(&text).env("NODE", name).admin(admin);
-        let weir = weir.file("tls.crt", &certificate.cert).file("tls.key", &certificate.key);
-        weir.file("ca.crt", ca).start()
+        start_with_tls(&database, name, &certificate, ("{ca: \"file:ca.crt\"}", ca))
     };
     let (one, two) = (start("one", &certificate.cert), start("two", &certificate.cert));
     let foreign = start("foreign", &Certificate::of("127.0.0.1").cert);
-    let page = |server: &Server| {
-        let url = format!("https://{}", server.admin.unwrap());
-        let args = ["search", "--admin", &url, "--ca", "tls.crt", "--json"];
-        let token = ["--token-file", "data/admin.token"];
-        let output = weir(server.dir(), &[&args[..], &token].concat());
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
+    let page = search_with_tls;
     let id = transaction(&two);
     eventually("it is found", || page(&one).0.contains(&id));
     // With another authority it trusts nobody.
     eventually("it says why", || page(&foreign).1.contains("1 of 3 nodes responded"));
     assert!(page(&foreign).1.contains("invalid peer certificate"), "{}", page(&foreign).1);
+}
+
+#[test]
+fn with_mutual_tls_a_node_without_a_certificate_is_rejected_although_it_has_the_key() {
+    let database = Postgres::start();
+    let certificate = Certificate::of("127.0.0.1");
+    let mutual = r#"{ca: "file:ca.crt", cert: "file:tls.crt", key: "file:tls.key"}"#;
+    let start = |name: &str, tls: &str| {
+        start_with_tls(&database, name, &certificate, (tls, &certificate.cert))
+    };
+    let (one, two) = (start("one", mutual), start("two", mutual));
+    let plain = start("plain", r#"{ca: "file:ca.crt"}"#);
+    let id = transaction(&two);
+    // People have a token, and no certificate.
+    eventually("it is found", || search_with_tls(&one).0.contains(&id));
+    eventually("it says why", || search_with_tls(&plain).1.contains("1 of 3 nodes responded"));
+    assert!(!search_with_tls(&plain).0.contains(&id));
+    let notes = search_with_tls(&plain).1;
+    assert!(notes.contains("no certificate of the authority `fleet.tls.ca`"), "{notes}");
 }

@@ -121,6 +121,23 @@ fn a_commit_whose_response_is_lost_is_not_counted_twice() {
 }
 
 #[test]
+fn locks_of_a_node_that_vanishes_in_a_transaction_are_released() {
+    let database = Postgres::start();
+    let mut relay = Relay::new(database.addr());
+    let one = node("one", relay.addr(), "").start();
+    eventually("it has joined", || is_up(&one));
+    relay.black_hole_at(b"COMMIT");
+    send(&one, 10);
+    eventually("it has vanished", || relay.is_black_hole());
+    // The server knows nothing of that: the connection stays open, and the transaction, too.
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+    assert_eq!(database.query(idle), "1");
+    eventually("its transaction is rolled back", || database.query(idle) == "0");
+    relay.set(Mode::Pass);
+    is_equal_on(&[&one], 10);
+}
+
+#[test]
 fn what_a_failover_has_lost_is_sent_again() {
     let mut database = Postgres::start();
     let one = node("one", database.addr(), "").start();

@@ -90,8 +90,18 @@ impl Relay {
     /// whichever connection; the connection ends when the server responds, before any byte of that
     /// reaches the client. Not for TLS.
     pub(crate) fn cut_after(&self, pattern: &[u8]) {
-        assert!(!pattern.is_empty(), "every byte would match");
-        self.shared.lock().pattern = Some(pattern.to_vec());
+        self.shared.lock().pattern = Some((pattern.to_vec(), Fault::LostResponse));
+    }
+
+    /// Changes the mode to [`Mode::BlackHole`] when a client sends the pattern, which does not arrive any
+    /// more. Not for TLS.
+    pub(crate) fn black_hole_at(&self, pattern: &[u8]) {
+        self.shared.lock().pattern = Some((pattern.to_vec(), Fault::BlackHole));
+    }
+
+    /// Whether it is a black hole.
+    pub(crate) fn is_black_hole(&self) -> bool {
+        self.shared.lock().mode == Mode::BlackHole
     }
 
     /// How many responses were lost by [`Relay::cut_after`].
@@ -154,10 +164,18 @@ struct Shared {
     changed: Condvar,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The response does not arrive.
+    LostResponse,
+    /// Neither do the bytes, nor anything that comes later.
+    BlackHole,
+}
+
 struct State {
     mode: Mode,
-    /// What the next lost response is a response to.
-    pattern: Option<Vec<u8>>,
+    /// What happens once when a client sends these bytes.
+    pattern: Option<(Vec<u8>, Fault)>,
     connections: HashMap<u64, Connection>,
     /// Number of the next connection.
     accepted: u64,
@@ -229,10 +247,10 @@ impl Shared {
         // What came last, for a pattern may be split.
         let mut recent = Vec::new();
         each_chunk(client, |chunk| {
+            self.look_for_pattern(id, &mut recent, chunk);
             if !self.permit(id) {
                 return false;
             }
-            self.look_for_pattern(id, &mut recent, chunk);
             (&mut &*server).write_all(chunk).is_ok()
         });
         if self.permit(id) {
@@ -282,11 +300,11 @@ impl Shared {
         false
     }
 
-    /// Dooms a connection whose client has sent the pattern; the pattern is then used up.
+    /// Does what is to happen at the pattern; the pattern is then used up.
     fn look_for_pattern(&self, id: u64, recent: &mut Vec<u8>, chunk: &[u8]) {
         recent.extend_from_slice(chunk);
         let mut state = self.lock();
-        let Some(pattern) = &state.pattern else {
+        let Some((pattern, fault)) = &state.pattern else {
             recent.clear();
             return;
         };
@@ -294,9 +312,15 @@ impl Shared {
             recent.drain(..recent.len().saturating_sub(pattern.len() - 1));
             return;
         }
+        let fault = *fault;
         state.pattern = None;
-        if let Some(connection) = state.connections.get_mut(&id) {
-            connection.doomed = true;
+        match fault {
+            Fault::BlackHole => state.mode = Mode::BlackHole,
+            Fault::LostResponse => {
+                if let Some(connection) = state.connections.get_mut(&id) {
+                    connection.doomed = true;
+                }
+            }
         }
     }
 
