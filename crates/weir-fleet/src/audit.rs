@@ -2,7 +2,7 @@
 //!
 //! A node writes an entry to its own database before the action, and copies it here afterwards.
 
-use crate::claim::CopyError;
+use crate::copy_error::CopyError;
 use crate::database::{Connection, DatabaseError, Parameter};
 use crate::identity::Boot;
 use aws_lc_rs::digest::{Context, SHA256};

@@ -7,8 +7,10 @@
 
 mod items;
 
+use crate::copy_error::CopyError;
 use crate::database::{Connection, DatabaseError, Parameter, Transaction};
 use crate::identity::Boot;
+use crate::resolutions;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::Type;
@@ -252,12 +254,9 @@ async fn write_ends(
     let ids: Vec<Uuid> = ended.iter().map(|one| one.id).collect();
     let states: Vec<&str> = ended.iter().map(|one| one.state.as_ref()).collect();
     let statuses: Vec<i32> = ended.iter().map(|one| i32::from(one.status)).collect();
+    let is_success = |one: &&Ended| one.state == AttemptState::Succeeded;
+    let succeeded: Vec<Uuid> = ended.iter().filter(is_success).map(|one| one.id).collect();
     let transaction = connection.transaction().await?;
-    let settle = "UPDATE weir.resolution SET state = 'resubmitted'
-         FROM weir.attempt a, unnest($1, $2) AS e (id, state)
-         WHERE a.id = e.id AND e.state = 'succeeded' AND resolution.id = a.original";
-    let parameters: [Parameter<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&states, Type::TEXT_ARRAY)];
-    transaction.execute(settle, &parameters).await?;
     let end = "UPDATE weir.attempt SET state = e.state, status = e.status, ended = now()
          FROM unnest($1, $2, $3) AS e (id, state, status)
          WHERE attempt.id = e.id AND node = $4";
@@ -274,33 +273,22 @@ async fn write_ends(
         "DELETE FROM weir.attempt WHERE id = ANY ($1) AND node = $2 AND state = 'sending'";
     let parameters: [Parameter<'_>; 2] = [(&withdrawn, Type::UUID_ARRAY), (&node, Type::UUID)];
     transaction.execute(withdraw, &parameters).await?;
+    resolutions::settle(&transaction, node, &succeeded).await?;
     transaction.commit().await
 }
 
-/// Drops attempts that began longer ago than `keep`, and resolutions without attempts.
+/// Drops attempts that began longer ago than `keep`, and resolutions that were set before, without
+/// attempts.
 pub(crate) async fn purge(connection: &Connection, keep: Duration) -> Result<(), DatabaseError> {
-    let first = weir_store::clock::now().saturating_sub(keep).as_secs() as f64;
+    let first = weir_store::clock::now().saturating_sub(keep);
+    let seconds = first.as_secs() as f64;
     let sql = "DELETE FROM weir.attempt WHERE began < to_timestamp($1) AND state <> 'sending'";
-    connection.execute(sql, &[(&first, Type::FLOAT8)]).await?;
+    connection.execute(sql, &[(&seconds, Type::FLOAT8)]).await?;
+    let micros = i64::try_from(first.as_micros()).unwrap_or(i64::MAX);
     // A claim that loses its lock by this still has the unique index: one attempt at a time.
     let sql = "DELETE FROM weir.resolution r
-         WHERE NOT EXISTS (SELECT FROM weir.attempt a WHERE a.original = r.id)";
-    connection.execute(sql, &[]).await.map(drop)
-}
-
-/// Why the ends of attempts were not copied.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CopyError {
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-    #[error("the attempts of this node cannot be read: {0}")]
-    Store(#[from] rusqlite::Error),
-}
-
-impl From<tokio_postgres::Error> for CopyError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Database(error.into())
-    }
+         WHERE at < $1 AND NOT EXISTS (SELECT FROM weir.attempt a WHERE a.original = r.id)";
+    connection.execute(sql, &[(&micros, Type::INT8)]).await.map(drop)
 }
 
 #[cfg(test)]

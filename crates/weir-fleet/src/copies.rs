@@ -1,9 +1,11 @@
 //! What a member copies between its own database and that of the fleet, besides usage.
 
 use crate::audit::AuditCopier;
-use crate::claim::{CopyError, Ends};
+use crate::claim::Ends;
+use crate::copy_error::CopyError;
 use crate::database::Connection;
 use crate::identity::Boot;
+use crate::resolutions::ResolutionCopier;
 use crate::tokens::{TokenCopier, TokenCopyError, TokenTable};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +17,11 @@ use weir_store::ledger::Ledger;
 /// Batches of audit entries of a step: other work does not wait for all of a long log.
 const MAX_BATCHES: usize = 4;
 
-/// Copies of attempts, audit entries and tokens.
+/// Copies of attempts, resolutions, audit entries and tokens.
 #[derive(Debug)]
 pub(crate) struct Copies {
     ends: Ends,
+    resolutions: ResolutionCopier,
     audit: AuditCopier,
     tokens: TokenCopier,
 }
@@ -40,6 +43,7 @@ impl Copies {
     pub(crate) fn open(data: &Path, tokens: Arc<TokenTable>) -> Result<Self, StoreError> {
         Ok(Self {
             ends: Ends::new(Ledger::open(data)?),
+            resolutions: ResolutionCopier::new(Ledger::open(data)?),
             audit: AuditCopier::new(AuditLog::open(data)?),
             tokens: TokenCopier::new(tokens),
         })
@@ -48,6 +52,7 @@ impl Copies {
     /// After a new registration.
     pub(crate) fn connected(&mut self) {
         self.ends.connected();
+        self.resolutions.connected();
         self.audit.connected();
         self.tokens.connected();
     }
@@ -60,7 +65,9 @@ impl Copies {
         boot: Boot,
     ) -> Result<(), CopiesError> {
         self.tokens.step(connection, node).await?;
+        // What has been sent is stored as such before the resolutions are copied.
         self.ends.step(connection, node).await?;
+        self.resolutions.step(connection).await?;
         self.copy_audit(connection, node, boot).await?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::member_state::{ReadHealth, Settings, Shared, Statistics};
 use crate::membership::Retirement;
 use crate::peers::{PeerSettings, PeerState};
 use crate::rates::RateLeaser;
+use crate::resolutions::NewResolution;
 use crate::rollout::{self, RolloutAction, RolloutError};
 use crate::status::{ConfigurationState, FleetFinding, FleetStatus, NodeStatus};
 use crate::tokens::TokenTable;
@@ -27,7 +28,7 @@ use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
 use weir_store::audit::{AuditEvent, AuditQuery};
 
-/// Longest wait for a claim: for a step of the member, and a statement.
+/// Longest wait for a claim or a resolution: for a step of the member, and a statement.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the copy of the last audit entries of this node.
 const COPY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -44,6 +45,10 @@ pub(crate) enum Command {
         claims: Vec<Claim>,
         job: Option<JobClaim>,
         done: SyncSender<Result<Vec<Option<Blocker>>, String>>,
+    },
+    Resolve {
+        new: NewResolution,
+        done: SyncSender<Result<i64, String>>,
     },
     CopyAudit {
         done: oneshot::Sender<()>,
@@ -394,6 +399,19 @@ impl Handle {
         }
         let (done, result) = std::sync::mpsc::sync_channel(1);
         let command = Command::Claim { claims, job, done };
+        self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
+        let result = result.recv_timeout(CLAIM_TIMEOUT);
+        result.map_err(|_| CommandError::Late)?.map_err(CommandError::Failed)
+    }
+
+    /// Sets the resolution of a transaction in the database, and waits for its revision on the thread of the
+    /// caller. Every node copies it from there.
+    ///
+    /// # Errors
+    /// The database cannot be used, or did not respond in time: it may be set nevertheless.
+    pub fn resolve(&self, new: NewResolution) -> Result<i64, CommandError> {
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        let command = Command::Resolve { new, done };
         self.commands.try_send(command).map_err(|_| CommandError::Busy)?;
         let result = result.recv_timeout(CLAIM_TIMEOUT);
         result.map_err(|_| CommandError::Late)?.map_err(CommandError::Failed)

@@ -15,12 +15,13 @@ use crate::peers::PeerState;
 use crate::pending::Pending;
 use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
+use crate::resolutions::NewResolution;
 use crate::rollout::{Offer, driver};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
 use crate::versions::{FleetVersions, Rollout, shown};
-use crate::{audit, jobs, schema, task};
+use crate::{audit, jobs, resolutions, schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -433,6 +434,13 @@ impl Member {
                 }
                 let _ = done.send(result.map_err(|error| error.to_string()));
             }
+            Command::Resolve { new, done } => {
+                let result = self.resolve(&new).await;
+                if result.is_err() {
+                    self.session = None;
+                }
+                let _ = done.send(result.map_err(|error| error.to_string()));
+            }
             Command::Replicate { done } => {
                 let result = self.replicate().await;
                 if result.is_err() {
@@ -463,6 +471,12 @@ impl Member {
 }
 
 impl Member {
+    async fn resolve(&mut self, new: &NewResolution) -> Result<i64, DatabaseError> {
+        let session = self.session.as_mut().ok_or_else(not_connected)?;
+        let place = (self.identity.id(), session.boot);
+        resolutions::set(&mut session.connection, place, new).await
+    }
+
     /// Replicates everything that was counted up to now.
     async fn replicate(&mut self) -> Result<(), ReplicationError> {
         let session = self.session.as_mut().ok_or_else(not_connected)?;

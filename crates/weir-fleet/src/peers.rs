@@ -5,6 +5,7 @@
 
 mod pool;
 mod signature;
+mod stream;
 
 use crate::status::{NodeState, NodeStatus};
 use bytes::Bytes;
@@ -22,9 +23,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use uuid::Uuid;
-use weir_http_client::{Connection, Tls};
+use weir_http_client::{Connection, Incoming, Tls};
 
 pub use signature::{Person, SCHEME, SignatureError, Verified};
+pub use stream::PeerStream;
 
 /// Missing responses in a row after which a node is skipped.
 const MAX_MISSES: u32 = 3;
@@ -85,6 +87,11 @@ impl Peer {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.state != NodeState::Down
+    }
+
+    /// Whether it receives no requests.
+    fn is_absent(&self) -> bool {
+        matches!(self.state, NodeState::Down | NodeState::Retired | NodeState::Lost)
     }
 
     /// The node, if it is not the own one.
@@ -268,7 +275,7 @@ impl PeerState {
         (peer, request): (&Peer, &PeerRequest),
         limit: Duration,
     ) -> Result<PeerResponse, PeerError> {
-        if matches!(peer.state, NodeState::Down | NodeState::Retired | NodeState::Lost) {
+        if peer.is_absent() {
             return Err(PeerError::Down);
         }
         let sent = timeout(limit, self.send(settings, sender, peer, request)).await;
@@ -363,8 +370,13 @@ async fn exchange(
     connection: &mut Connection,
     request: Request<Full<Bytes>>,
 ) -> Result<PeerResponse, PeerError> {
-    let failed = |error: weir_http_client::Error| PeerError::Failed(with_causes(&error));
     let (head, mut body) = connection.send(request).await.map_err(failed)?.into_parts();
+    let body = rest(&mut body).await?;
+    Ok(PeerResponse { status: head.status, headers: head.headers, body })
+}
+
+/// Reads the rest of a body.
+async fn rest(body: &mut Incoming) -> Result<Bytes, PeerError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(failed)?.into_data() else { continue };
@@ -373,7 +385,11 @@ async fn exchange(
         }
         bytes.extend_from_slice(&data);
     }
-    Ok(PeerResponse { status: head.status, headers: head.headers, body: bytes.into() })
+    Ok(bytes.into())
+}
+
+fn failed(error: weir_http_client::Error) -> PeerError {
+    PeerError::Failed(with_causes(&error))
 }
 
 /// `HOST:PORT` of a URL, and the TLS towards it.

@@ -2,7 +2,7 @@
 
 use crate::Handle;
 use crate::peers::{
-    Peer, PeerError, PeerRequest, PeerResponse, Peers, Sender, SignatureError, Verified,
+    Peer, PeerError, PeerRequest, PeerResponse, PeerStream, Peers, Sender, SignatureError, Verified,
 };
 use crate::status::{NodeState, NodeStatus};
 use http::Method;
@@ -75,6 +75,21 @@ impl Handle {
     ) -> Result<PeerResponse, PeerError> {
         let settings = self.peer_settings().ok_or(PeerError::Settings("`fleet.key` is not set"))?;
         self.peer_state().query(&settings, self.sender(), (peer, request), limit).await
+    }
+
+    /// Sends a request to a node, unless it has not responded lately, and returns its response once the head
+    /// is there: the rest is read line by line.
+    ///
+    /// # Errors
+    /// There was no head within the limit.
+    pub async fn open_peer(
+        &self,
+        peer: &Peer,
+        request: &PeerRequest,
+        limit: Duration,
+    ) -> Result<PeerStream, PeerError> {
+        let settings = self.peer_settings().ok_or(PeerError::Settings("`fleet.key` is not set"))?;
+        self.peer_state().open(&settings, self.sender(), (peer, request), limit).await
     }
 
     /// Checks the credential of a request of another node: the header `Authorization` without its scheme.

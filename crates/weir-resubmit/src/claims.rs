@@ -1,6 +1,7 @@
-//! Claims: who else might send a transaction at the same time.
+//! Claims: who else might send a transaction at the same time, or set its resolution.
 
 use weir_model::RejectionReason;
+use weir_store::ledger::Resolution;
 
 /// An attempt to be claimed. The database of this node has it as `sending` already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,23 @@ pub struct JobPart {
     pub rejected: Vec<(u128, String)>,
 }
 
+/// A resolution to be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewResolution {
+    /// The transaction.
+    pub transaction: u128,
+    /// The resolution.
+    pub state: Resolution,
+    /// Name of the operator.
+    pub who: String,
+    /// Comment.
+    pub comment: String,
+    /// Now, in microseconds since 1970.
+    pub at: u64,
+    /// Revision of the resolution that the database of this node has.
+    pub after: i64,
+}
+
 /// Grants attempts, beyond the database of this node.
 pub trait Claims: std::fmt::Debug + Send + Sync {
     /// Claims attempts, for a job of the fleet or not. The result has an element for each: `None` if it
@@ -38,6 +56,12 @@ pub trait Claims: std::fmt::Debug + Send + Sync {
         attempts: &[Claim],
         job: Option<&JobPart>,
     ) -> Result<Vec<Option<RejectionReason>>, String>;
+
+    /// Sets a resolution for all nodes. Returns its revision; `None`: there are no other nodes.
+    ///
+    /// # Errors
+    /// The database of the fleet cannot be used; the text has the reason.
+    fn resolve(&self, resolution: &NewResolution) -> Result<Option<i64>, String>;
 }
 
 /// A node that is alone: what its database has recorded is granted.
@@ -51,5 +75,9 @@ impl Claims for SingleNode {
         _job: Option<&JobPart>,
     ) -> Result<Vec<Option<RejectionReason>>, String> {
         Ok(vec![None; attempts.len()])
+    }
+
+    fn resolve(&self, _resolution: &NewResolution) -> Result<Option<i64>, String> {
+        Ok(None)
     }
 }

@@ -19,7 +19,7 @@ mod runner;
 mod single;
 mod statistics;
 
-pub use claims::{Claim, Claims, JobPart, SingleNode};
+pub use claims::{Claim, Claims, JobPart, NewResolution, SingleNode};
 pub use context::GatewayClient;
 pub use items::{FindItems, FoundItem, FoundItems, JobItemAddress, MAX_SENT, SendItems, SentItems};
 pub use pace::Pace;

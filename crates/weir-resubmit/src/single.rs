@@ -1,6 +1,6 @@
 //! Single resubmissions and resolutions, on request of an operator.
 
-use crate::claims::{Claim, Claims};
+use crate::claims::{Claim, Claims, NewResolution};
 use crate::context::{Context, GatewayClient, new_id};
 use crate::request::{self, Edit};
 use crate::runner::Runner;
@@ -9,7 +9,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use weir_journal::{Outcome, Transaction, failpoint};
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
-use weir_store::ledger::{self, Attempt, Intent, Ledger, Resolution, record_intent};
+use weir_store::clock::now_us;
+use weir_store::ledger::{
+    self, Attempt, Intent, Ledger, Resolution, ResolutionCopy, record_intent,
+};
 use weir_tracker::{Error, Index};
 
 /// Options of a resubmission.
@@ -44,6 +47,9 @@ pub enum ResubmitError {
     /// It is not known whether another node sends it.
     #[error("the database of the fleet cannot be used: {0}")]
     NotClaimed(String),
+    /// The resolution is not known to be set on all nodes.
+    #[error("the database of the fleet cannot be used: {0}")]
+    NotResolved(String),
     /// The index is behind.
     #[error(transparent)]
     Index(#[from] Error),
@@ -206,7 +212,8 @@ impl Resubmitter {
         })
     }
 
-    /// Sets the resolution of a transaction that failed or was interrupted.
+    /// Sets the resolution of a transaction that failed or was interrupted. In a fleet it is in the database
+    /// of the fleet first.
     ///
     /// # Errors
     /// [`ResubmitError`].
@@ -221,6 +228,48 @@ impl Resubmitter {
         if transaction.outcome == Outcome::Completed {
             return Err(ResubmitError::NotFailed);
         }
-        Ok(self.shared.ledger.resolve(id, state, who, comment)?)
+        self.set_resolution(id, state, who, comment)
+    }
+
+    /// As [`Resubmitter::resolve`], for a transaction of another node that does not respond: whether it
+    /// failed is known if it was found elsewhere.
+    ///
+    /// # Errors
+    /// [`ResubmitError`].
+    pub fn resolve_absent(
+        &self,
+        id: u128,
+        found: Option<&Transaction>,
+        state: Resolution,
+        (who, comment): (&str, &str),
+    ) -> Result<(), ResubmitError> {
+        if found.is_some_and(|found| found.outcome == Outcome::Completed) {
+            return Err(ResubmitError::NotFailed);
+        }
+        self.set_resolution(id, state, who, comment)
+    }
+
+    fn set_resolution(
+        &self,
+        transaction: u128,
+        state: Resolution,
+        who: &str,
+        comment: &str,
+    ) -> Result<(), ResubmitError> {
+        let ledger = &self.shared.ledger;
+        let after = ledger.resolution_revision(transaction)?;
+        let (who, comment) = (who.to_owned(), comment.to_owned());
+        let new = NewResolution { transaction, state, who, comment, at: now_us(), after };
+        let revision = self.shared.claims.resolve(&new).map_err(ResubmitError::NotResolved)?;
+        let NewResolution { who, comment, at, .. } = new;
+        match revision {
+            None => ledger.resolve(transaction, state, &who, &comment)?,
+            Some(revision) => {
+                let copy = ResolutionCopy { transaction, revision, state, who, comment, at };
+                // If it is not applied, another node has set the next one meanwhile.
+                ledger.copy_resolutions(&[copy])?;
+            }
+        }
+        Ok(())
     }
 }

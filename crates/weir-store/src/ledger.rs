@@ -5,9 +5,11 @@
 //! under the transaction that was sent first; an attempt is never itself resubmitted.
 
 mod attempt;
+mod copy;
 mod job;
 
 pub use attempt::{Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent};
+pub use copy::{ResolutionCopy, copy_resolution};
 pub use job::{
     DEFAULT_RATE, Job, JobAction, JobChange, JobItem, JobState, MAX_ITEMS, NewJob, PreviewItem,
     RATES, StateCount, find_job, set_item,
@@ -153,6 +155,18 @@ impl Ledger {
         resolution(&self.connection.lock(), transaction)
     }
 
+    /// The revision of the resolution of a transaction; 0 if the fleet does not have it.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn resolution_revision(&self, transaction: u128) -> rusqlite::Result<i64> {
+        let connection = self.connection.lock();
+        let mut select =
+            connection.prepare_cached("SELECT revision FROM resolution WHERE id = ?")?;
+        let found = select.query_row([transaction.to_be_bytes()], |row| row.get(0)).optional()?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// Sets the resolution of a transaction.
     ///
     /// # Errors
@@ -165,6 +179,20 @@ impl Ledger {
         comment: &str,
     ) -> rusqlite::Result<()> {
         self.write(|db| set_resolution(db, transaction, state, who, comment))
+    }
+
+    /// Applies resolutions of the fleet, in one transaction; returns the number of those that are newer.
+    ///
+    /// # Errors
+    /// The database fails; none is applied then.
+    pub fn copy_resolutions(&self, copies: &[ResolutionCopy]) -> rusqlite::Result<usize> {
+        self.write(|db| {
+            let mut newer = 0;
+            for copy in copies {
+                newer += usize::from(copy_resolution(db, copy)?);
+            }
+            Ok(newer)
+        })
     }
 
     /// Purges rows that are older than `keep`, the retention of transactions.

@@ -6,7 +6,9 @@ mod result;
 
 pub use crate::nodes::{MissingNode, Nodes, SinkSearch};
 pub use event::write_event_data;
-pub use result::{ExportEnd, Exported, Hit, Page};
+pub use result::{
+    ExportEnd, ExportFailure, Exported, FailedExport, Hit, Page, TailNodes, TailPosition,
+};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

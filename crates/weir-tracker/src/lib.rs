@@ -52,8 +52,8 @@ pub use part::row::Row;
 pub use query::{Query, QueryError};
 pub use remote::{Remote, RemotePart};
 pub use search::{
-    Bucket, Counted, Counts, Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, MAX_PAGE_HITS,
-    Page, Tail,
+    Bucket, Counted, Counts, Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, InvalidTailCursor,
+    MAX_PAGE_HITS, Page, Tail, TailCursor,
 };
 pub use segment_parts::{PART_FILES, SegmentParts};
 pub use tracker::{

@@ -6,7 +6,7 @@ mod evaluate;
 mod tail;
 
 pub use count::{Bucket, Counted, Counts, Facet};
-pub use tail::Tail;
+pub use tail::{InvalidTailCursor, Tail, TailCursor};
 
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::str::FromStr;
@@ -58,7 +58,8 @@ pub struct Cursor {
 
 impl Cursor {
     /// The position of a transaction: its time in microseconds, and its id.
-    pub(crate) fn new(time: u64, id: u128) -> Self {
+    #[must_use]
+    pub fn new(time: u64, id: u128) -> Self {
         Self { time, id }
     }
 }

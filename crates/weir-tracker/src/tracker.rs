@@ -16,7 +16,7 @@ use std::time::Duration;
 use weir_journal::{Absence, Journal, RecoveryReport};
 use weir_store::clock::now_us;
 use weir_store::gaps::{Gap, Gaps};
-use weir_store::ledger::Ledger;
+use weir_store::ledger::{History, Ledger};
 
 /// Default timeout of a search.
 pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -217,12 +217,28 @@ impl Tracker {
     }
 
     /// Adds the resolution of a transaction, if it has one.
-    fn add_resolution(&self, summary: &mut Summary) -> Result<(), TrackerError> {
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn add_resolution(&self, summary: &mut Summary) -> Result<(), TrackerError> {
         if let Some(ledger) = self.ledger.as_ref().filter(|_| summary.state != "completed")
             && let Some(resolution) =
                 ledger.resolution(summary.id.0).map_err(TrackerError::unreadable)?
         {
             summary.resolution = resolution.to_string();
+        }
+        Ok(())
+    }
+
+    /// Adds the resolutions of a transaction that was read elsewhere; its attempts are where it was recorded.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn add_resolutions(&self, transaction: &mut Transaction) -> Result<(), TrackerError> {
+        if let Some(ledger) = &self.ledger {
+            let id = transaction.summary.id.0;
+            let history = ledger.history(id).map_err(TrackerError::unreadable)?;
+            transaction.add_history(History { attempts: Vec::new(), ..history }, false);
         }
         Ok(())
     }
@@ -259,14 +275,20 @@ impl Tracker {
         Verification::new(Arc::clone(&self.journal), &self.recovery)
     }
 
-    /// Follows transactions that end from now on and match a query, and whether the query searches
-    /// payloads, which `payload` permits.
+    /// Follows transactions that end from now on, or after the cursor of an earlier tail, and match a
+    /// query, and whether the query searches payloads, which `payload` permits.
     ///
     /// # Errors
     /// [`SearchError`].
-    pub fn tail(&self, query: &str, payload: bool) -> Result<(Tail, bool), SearchError> {
+    pub fn tail(
+        &self,
+        query: &str,
+        payload: bool,
+        after: Option<&str>,
+    ) -> Result<(Tail, bool), SearchError> {
         let query = parse(query, payload)?;
+        let after = after.map(str::parse).transpose().map_err(|_| SearchError::Cursor)?;
         let needs_payload = query.needs_payload();
-        Ok((self.index()?.follow(query), needs_payload))
+        Ok((self.index()?.follow(query, after.as_ref()), needs_payload))
     }
 }

@@ -108,12 +108,29 @@ impl AdminClient {
         })
     }
 
-    /// Sends a request without a body, and reads lines until `each` stops, or until the end of the
-    /// response.
+    /// Sends a request without a body, and reads lines that are not empty until `each` stops, or until the
+    /// end of the response.
     ///
     /// # Errors
     /// The request was rejected or failed; the message has the reason.
     pub(crate) fn lines(
+        &self,
+        method: Method,
+        path: &str,
+        mut each: impl FnMut(&str) -> anyhow::Result<ControlFlow<()>>,
+    ) -> anyhow::Result<()> {
+        self.all_lines(method, path, |line| match line {
+            "" => Ok(ControlFlow::Continue(())),
+            line => each(line),
+        })
+    }
+
+    /// As [`AdminClient::lines`], with the empty lines: keep-alives, one of them as soon as a request is
+    /// accepted.
+    ///
+    /// # Errors
+    /// As [`AdminClient::lines`].
+    pub(crate) fn all_lines(
         &self,
         method: Method,
         path: &str,
@@ -130,7 +147,7 @@ impl AdminClient {
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).collect();
                     let line = std::str::from_utf8(&line[..end]).context("not UTF-8")?;
-                    if !line.is_empty() && each(line)?.is_break() {
+                    if each(line)?.is_break() {
                         return Ok(());
                     }
                 }

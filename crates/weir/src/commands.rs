@@ -162,7 +162,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args).map(Exit::from),
         Command::Types(args) => types::run(&args).map(Exit::from),
-        Command::Search(args) => search::run(&args).map(Exit::from),
+        Command::Search(args) => search::run(&args),
         Command::Show(args) => show::run(&args).map(Exit::from),
         Command::Tail(args) => tail::run(&args).map(Exit::from),
         Command::Limits(args) => limits::run(&args).map(Exit::from),

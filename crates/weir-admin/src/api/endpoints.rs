@@ -1,8 +1,9 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, count, event, explain, fleet, invoice, job, journal, lab, limit,
-    live, pool, resubmit, rollout, session, sink, test_request, token, transaction, usage,
+    Api, audit, configuration, count, event, explain, export, fleet, invoice, job, journal, lab,
+    limit, live, pool, resubmit, rollout, session, sink, tail, test_request, token, transaction,
+    usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -88,8 +89,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(rollout::roll_back))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))
-        .add(Viewer, routes!(transaction::export))
-        .add(Viewer, routes!(transaction::tail))
+        .add(Viewer, routes!(export::export))
+        .add(Viewer, routes!(tail::tail))
         .add(Viewer, routes!(transaction::show))
         .add(Viewer, routes!(transaction::explanation))
         .add(PayloadViewer, routes!(transaction::body))

@@ -1,11 +1,15 @@
 //! Queries over the nodes of a fleet: which nodes, and their responses.
 
+mod export;
 mod gather;
 mod merge;
 mod shipped;
+mod tail;
 
+pub(super) use export::{NodeLines, NodesExport};
 pub(super) use merge::{Cursor, Position, Positioned, merge};
 pub(super) use shipped::ShippedTransaction;
+pub(super) use tail::{NodesTail, OwnTail, tail_target};
 
 use super::Call;
 use super::transaction::NONE;
@@ -23,12 +27,14 @@ use std::time::{Duration, Instant};
 use utoipa::IntoParams;
 use uuid::Uuid;
 use weir_fleet::Handle;
-use weir_fleet::peers::{Peer, PeerError, PeerRequest, PeerResponse, Peers, Person};
+use weir_fleet::peers::{Peer, PeerError, PeerRequest, PeerResponse, PeerStream, Peers, Person};
 use weir_tracker::Tracker;
 use weir_tracker::document::{MissingNode, Nodes};
 
 /// Default deadline of a query over nodes.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+/// Kind of the problem that a node does not respond.
+const NO_RESPONSE: &str = "no-response";
 /// Time for a request and its response on the way, in addition to the time of the query itself.
 const TRANSFER: Duration = Duration::from_millis(250);
 
@@ -68,6 +74,8 @@ pub(super) enum Owner {
     At(Handle, Peer),
     /// On one that does not respond: this is what it has shipped.
     Absent(Box<ShippedTransaction>),
+    /// On one that does not respond, if it exists.
+    Silent(Problem),
 }
 
 impl Call {
@@ -101,10 +109,12 @@ impl Call {
         let request = self.get(format!("{BASE}/transactions/{id}/explanation"));
         let limit = limit(DEADLINE);
         let found = first_success(&fleet, &peers, &request, limit, problem);
-        Ok(match self.or_shipped((id, None), found, limit).await? {
-            Located::At(peer, _) => Owner::At(fleet, peer),
-            Located::Shipped(shipped) => Owner::Absent(shipped),
-        })
+        match self.or_shipped((id, None), found, limit).await {
+            Ok(Located::At(peer, _)) => Ok(Owner::At(fleet, peer)),
+            Ok(Located::Shipped(shipped)) => Ok(Owner::Absent(shipped)),
+            Err(problem) if problem.kind == NO_RESPONSE => Ok(Owner::Silent(problem)),
+            Err(problem) => Err(problem),
+        }
     }
 
     /// The first of the nodes that has a transaction, or what a node has shipped: it is searched once no
@@ -136,7 +146,7 @@ impl Call {
             (Err(problem), Ok(None)) => Err(problem),
             (Err(problem), Err(error)) => Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "no-response",
+                NO_RESPONSE,
                 problem.title,
                 format!("{} {error}.", problem.detail),
             )),
@@ -204,13 +214,46 @@ pub(super) async fn forward(
     fleet.query_peer(peer, request, limit).await.map_err(|error| silent(&peer.name, &error))
 }
 
-fn silent(name: &str, error: &PeerError) -> Problem {
+pub(super) fn silent(name: &str, error: &PeerError) -> Problem {
     Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "no-response",
+        NO_RESPONSE,
         "A node did not respond",
         format!("{name}: {error}."),
     )
+}
+
+/// A stream of a node, or its response if that is no success.
+pub(super) enum Opened {
+    Stream(PeerStream),
+    Rejected(PeerResponse),
+}
+
+/// Opens a stream of a node.
+pub(super) async fn open(
+    fleet: &Handle,
+    peer: &Peer,
+    request: &PeerRequest,
+) -> Result<Opened, PeerError> {
+    let limit = limit(DEADLINE);
+    let stream = fleet.open_peer(peer, request, limit).await?;
+    Ok(match stream.status {
+        StatusCode::OK => Opened::Stream(stream),
+        _ => Opened::Rejected(stream.complete(limit).await?),
+    })
+}
+
+/// The stream of a node; the reason, if there is none.
+async fn open_stream(
+    fleet: &Handle,
+    peer: &Peer,
+    request: &PeerRequest,
+) -> Result<PeerStream, String> {
+    match open(fleet, peer, request).await {
+        Ok(Opened::Stream(stream)) => Ok(stream),
+        Ok(Opened::Rejected(response)) => Err(rejection(&response)),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// The response of another node as that of this one.
@@ -285,7 +328,7 @@ pub(super) async fn first_success(
         None => Err(none),
         Some(note) => Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "no-response",
+            NO_RESPONSE,
             "A node did not respond",
             format!("The transaction may be on one of these nodes: {note}."),
         )),

@@ -25,6 +25,8 @@ use weir_tracker::{Error, TrackerError};
 const MAX_COMMENT_BYTES: usize = 1000;
 /// Longest description of edits in the audit log: more than a hundred header names.
 const MAX_EDIT_BYTES: usize = 64 << 10;
+/// Longest wait for another node that sets a resolution: longer than it waits for the database.
+const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(12);
 /// Longest wait for the response to a single resubmission.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -72,6 +74,7 @@ pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) ->
             return call.perform((fleet, peer), target, body, RESPONSE_TIMEOUT).await;
         }
         Owner::Absent(shipped) => Some(shipped.found.record),
+        Owner::Silent(problem) => return Err(problem),
     };
     let body: ResubmitBody = read(&body)?;
     let details = edits(&body);
@@ -121,6 +124,14 @@ impl From<ResubmitError> for Problem {
                     format!("{error}."),
                 );
             }
+            ResubmitError::NotResolved(_) => {
+                return Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "no-database",
+                    "The resolution was not set",
+                    format!("{error}."),
+                );
+            }
             ResubmitError::Index(Error::Behind) => return TrackerError::Behind.into(),
             ResubmitError::Index(_) | ResubmitError::Database(_) => {
                 return TrackerError::unreadable(error).into();
@@ -136,32 +147,32 @@ impl From<ResubmitError> for Problem {
     }
 }
 
-const ABSENT: Problem = Problem::fixed(
-    StatusCode::SERVICE_UNAVAILABLE,
-    "no-response",
-    "A node did not respond",
-    "The node that has recorded the transaction keeps its resolution.",
-);
-
 /// Set the resolution of a transaction
+///
+/// In a fleet it is stored in the database of the fleet, from which every node copies it. If the node that
+/// may have the transaction does not respond, the resolution is stored unchecked.
 #[utoipa::path(post, path = "/v1/transactions/{id}/resolution", tag = "resubmission",
     request_body = Resolve,
     params(("id" = String, Path, description = "The transaction id.")),
     responses(
+        (status = 202, description = "The resolution is stored; the node that has the transaction does not \
+            respond, and applies it when it is back."),
         (status = 204, description = "The resolution was set."),
         (status = 400, description = "Invalid transaction id or resolution."),
         (status = 404, description = "Unknown transaction."),
-        (status = 409, description = "The transaction did not fail.")))]
+        (status = 409, description = "The transaction did not fail."),
+        (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> Result<Response> {
     let id = transaction_id(&id)?;
-    match call.owner(id).await? {
-        Owner::Here => {}
+    let absent = match call.owner(id).await? {
+        Owner::Here => None,
         Owner::At(fleet, peer) => {
             let target = format!("{BASE}/transactions/{id}/resolution");
-            return call.perform((fleet, peer), target, body, super::nodes::DEADLINE).await;
+            return call.perform((fleet, peer), target, body, RESOLUTION_TIMEOUT).await;
         }
-        Owner::Absent(_) => return Err(ABSENT),
-    }
+        Owner::Absent(shipped) => Some(Some(shipped.found.record)),
+        Owner::Silent(_) => Some(None),
+    };
     let Resolve { state, comment } = read(&body)?;
     let resolution = state.parse().ok().filter(|state| *state != Resolution::Resubmitted);
     let Some(resolution) = resolution else {
@@ -174,11 +185,18 @@ pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> 
     }
     let details = json!({"state": state, "comment": comment}).to_string();
     call.audit(Action::Resolve, id.to_string(), details).await?;
+    let status = if absent.is_some() { StatusCode::ACCEPTED } else { StatusCode::NO_CONTENT };
     let resolve = move |resubmitter: &Resubmitter| {
-        resubmitter.resolve(id.as_u128(), resolution, &call.caller.name, &comment)
+        let (id, who) = (id.as_u128(), call.caller.name.as_str());
+        match absent {
+            None => resubmitter.resolve(id, resolution, who, &comment),
+            Some(found) => {
+                resubmitter.resolve_absent(id, found.as_ref(), resolution, (who, &comment))
+            }
+        }
     };
     call.api.resubmission(&call.api.jobs, resolve).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(status.into_response())
 }
 
 impl Api {

@@ -16,11 +16,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
 
 /// Queued batches of a response.
 const MAX_QUEUED_BATCHES: usize = 1;
 /// Interval of reading the journal.
-const READ_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Approximate idle time after which a keep-alive line is sent.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -51,6 +52,64 @@ pub(super) fn respond(
     permit: OwnedSemaphorePermit,
 ) -> Response {
     stream("application/x-ndjson", grant, permit, |sender| send(source, pace, sender))
+}
+
+/// A response of the lines that `send` sends, while the grant holds.
+pub(super) fn respond_with<F: Future<Output = Result<(), ReaderLeft>> + Send + 'static>(
+    grant: Grant,
+    permit: OwnedSemaphorePermit,
+    send: impl FnOnce(LineSender) -> F,
+) -> Response {
+    stream("application/x-ndjson", grant, permit, |sender| {
+        let sending = send(LineSender { sender, quiet_since: Instant::now() });
+        async move {
+            // Whoever has left gets nothing more.
+            let _ = sending.await;
+        }
+    })
+}
+
+/// The reader has closed the connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReaderLeft;
+
+/// Sends lines to a reader, and waits for the reader.
+pub(super) struct LineSender {
+    sender: Sender<Bytes>,
+    quiet_since: Instant,
+}
+
+impl LineSender {
+    /// Sends lines, unless there are none.
+    pub(super) async fn send(&mut self, lines: String) -> Result<(), ReaderLeft> {
+        if !lines.is_empty() {
+            self.sender.send(lines.into()).await.map_err(|_| ReaderLeft)?;
+            self.quiet_since = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Waits for what is to be sent next. Meanwhile `pending` lines are sent, and keep-alives.
+    pub(super) async fn wait<T>(
+        &mut self,
+        pending: &mut String,
+        next: impl Future<Output = T>,
+    ) -> Result<T, ReaderLeft> {
+        let (mut next, started) = (std::pin::pin!(next), Instant::now());
+        loop {
+            let due = match pending.is_empty() {
+                true => self.quiet_since + KEEP_ALIVE_INTERVAL,
+                false => started + READ_INTERVAL,
+            };
+            tokio::select! {
+                next = &mut next => return Ok(next),
+                () = self.sender.closed() => return Err(ReaderLeft),
+                () = tokio::time::sleep_until(due) => {}
+            }
+            let lines = std::mem::take(pending);
+            self.send(if lines.is_empty() { "\n".to_owned() } else { lines }).await?;
+        }
+    }
 }
 
 /// A response of what `send` puts into a queue, while the grant holds.
@@ -86,7 +145,7 @@ async fn send(
     pace: Pace,
     sender: Sender<Bytes>,
 ) {
-    let mut quiet_since = tokio::time::Instant::now();
+    let mut quiet_since = Instant::now();
     // So that the response head is sent immediately.
     let mut lines = Bytes::from_static(b"\n");
     loop {
@@ -94,7 +153,7 @@ async fn send(
             if sender.send(lines).await.is_err() {
                 return;
             }
-            quiet_since = tokio::time::Instant::now();
+            quiet_since = Instant::now();
         }
         if pace == Pace::Waiting {
             tokio::select! {
@@ -161,4 +220,24 @@ impl Body for Lines {
         let polled = self.receiver.poll_recv(context);
         polled.map(|lines| lines.filter(|_| self.grant.holds()).map(|lines| Ok(Frame::data(lines))))
     }
+}
+
+/// What `send` sends.
+#[cfg(test)]
+pub(super) fn collect_lines<F: Future<Output = Result<(), ReaderLeft>>>(
+    send: impl FnOnce(LineSender) -> F,
+) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let (sender, mut receiver) = channel(MAX_QUEUED_BATCHES);
+        let sending = send(LineSender { sender, quiet_since: Instant::now() });
+        let receiving = async {
+            let mut all = Vec::new();
+            while let Some(lines) = receiver.recv().await {
+                all.extend_from_slice(&lines);
+            }
+            String::from_utf8(all).unwrap()
+        };
+        tokio::join!(sending, receiving).1
+    })
 }

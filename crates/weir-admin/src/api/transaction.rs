@@ -1,8 +1,7 @@
-//! Search, display, export and tail of transactions.
+//! Search and display of transactions.
 
+use super::Call;
 use super::nodes::{self, Located, NodeParams, Position, Positioned, Scope, ShippedTransaction};
-use super::stream::{Pace, line, respond};
-use super::{Call, permit};
 use crate::access::{BASE, forbidden};
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
@@ -20,10 +19,10 @@ use uuid::Uuid;
 use weir_fleet::Handle;
 use weir_fleet::peers::{Peer, PeerResponse, Peers};
 use weir_model::TransactionId;
-use weir_tracker::document::{ExportEnd, Nodes, Page, Summary, Transaction};
+use weir_tracker::document::{Nodes, Page, Transaction};
 use weir_tracker::{
-    Export, ExportStep, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
-    Side, Tracker,
+    MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError, Side, Tracker,
+    TrackerError,
 };
 
 /// Default number of transactions on a page.
@@ -217,108 +216,6 @@ async fn search_all(
     Ok(page)
 }
 
-/// Query of a tail.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct TailParams {
-    /// The query; empty: all transactions.
-    #[serde(default)]
-    q: String,
-}
-
-/// Tail completed transactions
-///
-/// One JSON object per line for each completed transaction that matches the query. Empty lines are
-/// keep-alives. The response ends when the token is revoked.
-#[utoipa::path(get, path = "/v1/transactions/tail", tag = "transactions", params(TailParams),
-    responses(
-        (status = 200, description = "An endless stream of summaries, one per line.",
-            content_type = "application/x-ndjson", body = Summary),
-        (status = 400, description = "The query is invalid; `place` says which bytes of it."),
-        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
-        (status = 409, description = "Recording or indexing is off."),
-        (status = 503, description = "Too many concurrent tails.")))]
-pub(super) async fn tail(call: Call, Params(params): Params<TailParams>) -> Result<Response> {
-    let permit = permit(&call.api.tails, "tails")?;
-    let payload = call.caller.role >= Role::PayloadViewer;
-    let query = params.q.clone();
-    let tail = move |tracker: &Arc<Tracker>| tracker.tail(&query, payload);
-    let (mut tail, searches_payload) = call.api.query_tracker(tail).await?;
-    if searches_payload {
-        call.audit(Action::Search, params.q, "tail").await?;
-    }
-    let source = move || {
-        let ended = tail.next(MAX_PAGE_HITS).ok()?;
-        Some(ended.iter().map(|transaction| line(&Summary::from(transaction))).collect())
-    };
-    Ok(respond(source, Pace::Waiting, call.grant()?, permit))
-}
-
-/// Default and largest number of exported transactions.
-const EXPORT: usize = 10_000;
-const MAX_EXPORT: usize = 1_000_000;
-
-/// Query and options of an export.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ExportParams {
-    /// The query; empty: all transactions.
-    #[serde(default)]
-    q: String,
-    /// Maximum number of transactions, 1 to 1000000; default 10000.
-    limit: Option<usize>,
-    /// The cursor of an export that reached its limit.
-    cursor: Option<String>,
-}
-
-/// Export transactions, newest first
-///
-/// One JSON object per line, as in `GET /v1/transactions/{id}`; with `payload` for the role
-/// `payload-viewer`. The last line has `end`: the number of transactions, and whether there are
-/// more. An export without that line was aborted. Empty lines are keep-alives.
-#[utoipa::path(get, path = "/v1/transactions/export", tag = "transactions", params(ExportParams),
-    responses(
-        (status = 200, description = "Transactions, one per line.",
-            content_type = "application/x-ndjson", body = Transaction),
-        (status = 400, description = "The query, the limit or the cursor is invalid."),
-        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
-        (status = 409, description = "Recording or indexing is off."),
-        (status = 503, description = "Too many concurrent exports.")))]
-pub(super) async fn export(call: Call, Params(params): Params<ExportParams>) -> Result<Response> {
-    let limit = limit(params.limit, EXPORT, MAX_EXPORT)?;
-    let permit = permit(&call.api.long, "long queries")?;
-    let payload = call.caller.role >= Role::PayloadViewer;
-    let query = params.q.clone();
-    let (cursor, timeout) = (params.cursor, SEARCH_TIMEOUT);
-    let search = Search { query: params.q, limit, cursor, payload, timeout };
-    let mut export = call.api.query_tracker(move |tracker| tracker.export(search)).await?;
-    if payload {
-        call.audit(Action::Export, query, "").await?;
-    }
-    Ok(respond(move || batch(&mut export), Pace::Steady, call.grant()?, permit))
-}
-
-/// Bytes of one batch: the next transactions wait until it is sent.
-const BATCH: usize = 256 << 10;
-
-/// The next lines of an export, possibly empty, or `None` at the end.
-fn batch(export: &mut Export) -> Option<String> {
-    let mut text = String::new();
-    while text.len() < BATCH {
-        match export.step() {
-            // The first line, which may be long, is not copied.
-            Ok(Some(ExportStep::Found(one))) if text.is_empty() => text = line(&*one),
-            Ok(Some(ExportStep::Found(one))) => text.push_str(&line(&*one)),
-            Ok(Some(ExportStep::Pending)) => break,
-            Ok(Some(ExportStep::End(end))) => text.push_str(&line(&ExportEnd { end })),
-            Ok(None) | Err(_) => return (!text.is_empty()).then_some(text),
-        }
-    }
-    Some(text)
-}
-
 /// Show a transaction
 ///
 /// `payload` is present for the role `payload-viewer` only. In a fleet whose nodes query each other, the
@@ -423,6 +320,11 @@ async fn show_shipped(call: &Call, shipped: ShippedTransaction) -> Result<Transa
     let node = found.node.1.clone();
     let mut transaction = found.transaction(call.caller.role >= Role::PayloadViewer);
     (transaction.summary.node, transaction.summary.sink) = (node, sink);
+    let add = move |tracker: &Arc<Tracker>| -> Result<Transaction, TrackerError> {
+        tracker.add_resolutions(&mut transaction)?;
+        Ok(transaction)
+    };
+    let transaction = call.api.query_tracker(add).await?;
     if transaction.payload.is_some() {
         let id = transaction.summary.id.to_string();
         call.audit(Action::Show, id, format!("sink {}", transaction.summary.sink)).await?;

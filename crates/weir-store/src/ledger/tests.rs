@@ -89,6 +89,41 @@ fn what_is_said_by_hand_is_kept_in_order() {
     assert_eq!(start(&ledger, 11, 1, false), Ok(()));
 }
 
+fn copy(revision: i64, state: Resolution, at: u64) -> ResolutionCopy {
+    let (who, comment) = ("other".to_owned(), format!("revision {revision}"));
+    ResolutionCopy { transaction: 1, revision, state, who, comment, at }
+}
+
+#[test]
+fn a_copy_replaces_what_is_older_and_nothing_else() {
+    let (_data, ledger) = open();
+    let state = || ledger.resolution(1).unwrap();
+    let apply = |copies: &[ResolutionCopy]| ledger.copy_resolutions(copies).unwrap();
+    let (dismissed, reopened) =
+        (copy(2, Resolution::Dismissed, 1_000), copy(3, Resolution::Open, 10));
+    assert_eq!(apply(std::slice::from_ref(&dismissed)), 1);
+    assert_eq!(start(&ledger, 11, 1, false), Err(RejectionReason::Settled));
+    assert_eq!(apply(&[reopened.clone(), dismissed.clone(), reopened]), 1);
+    assert_eq!(state(), Some(Resolution::Open));
+    // The clock of the node that set the last one was behind.
+    let changes = ledger.history(1).unwrap().changes;
+    let of = |change: &ResolutionChange| (change.state, change.at.0, change.comment.clone());
+    assert_eq!(
+        changes.iter().map(of).collect::<Vec<_>>(),
+        [
+            (Resolution::Dismissed, 1_000, "revision 2".to_owned()),
+            (Resolution::Open, 1_000, "revision 3".to_owned())
+        ]
+    );
+    // An attempt of this node succeeds: its copy comes back from the fleet, and older ones do not matter.
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+    finish(&ledger, 11, &ReplayOutcome::Response(200, None));
+    assert_eq!(apply(&[dismissed]), 0);
+    assert_eq!(apply(&[copy(4, Resolution::Resubmitted, 2_000)]), 1);
+    assert_eq!(state(), Some(Resolution::Resubmitted));
+    assert_eq!(ledger.history(1).unwrap().changes.len(), 3);
+}
+
 #[test]
 fn what_is_older_than_transactions_are_kept_goes() {
     let (_data, ledger) = open();

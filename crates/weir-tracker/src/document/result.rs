@@ -1,7 +1,7 @@
 //! Results of searches and exports.
 
 use super::Summary;
-use crate::nodes::Nodes;
+use crate::nodes::{MissingNode, Nodes};
 use crate::search::{Cursor, Highlight};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,6 +12,36 @@ use weir_store::gaps::Gap;
 pub struct ExportEnd {
     /// Result of the export.
     pub end: Exported,
+}
+
+/// The last line of an export over nodes that has failed: what precedes it is not complete.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ExportFailure {
+    /// Where and why.
+    pub failed: FailedExport,
+}
+
+/// Why an export over nodes has failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailedExport {
+    /// Number of transactions up to then.
+    pub transactions: u64,
+    /// The node whose transactions are missing from there on.
+    pub node: MissingNode,
+}
+
+/// A line of a tail over nodes that is no transaction: the nodes that respond have changed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TailNodes {
+    /// The nodes, and those without a response.
+    pub nodes: Nodes,
+}
+
+/// A line of a tail that is no transaction: where another tail can continue.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TailPosition {
+    /// The cursor.
+    pub cursor: String,
 }
 
 /// Result of an export.
@@ -29,6 +59,10 @@ pub struct Exported {
     /// As in [`Page`].
     #[serde(default, skip_serializing_if = "Gap::is_empty")]
     pub missing: Gap,
+    /// The nodes that the export is from, in an export over nodes. Transactions of nodes without a response
+    /// are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
 }
 
 /// A page of the result of a query, newest first.

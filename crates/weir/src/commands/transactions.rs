@@ -16,6 +16,13 @@ const COLUMNS: [&str; 8] = ["TIME", "ID", "STATE", "STATUS", "TOOK", "REQUEST", 
 /// For transactions that arrive one after the other: times of microseconds, ids, long states.
 const STREAM: Stream<{ COLUMNS.len() }> = Stream::new(COLUMNS, [27, 36, 11, 6, 8, 24, 12, 0]);
 
+const NODE_COLUMNS: [&str; 9] =
+    ["TIME", "ID", "NODE", "STATE", "STATUS", "TOOK", "REQUEST", "API", "CONSUMER"];
+
+/// The same for transactions of several nodes.
+const NODE_STREAM: Stream<{ NODE_COLUMNS.len() }> =
+    Stream::new(NODE_COLUMNS, [27, 36, 12, 11, 6, 8, 24, 12, 0]);
+
 fn row(summary: &Summary) -> [String; COLUMNS.len()] {
     [
         summary.time.to_string(),
@@ -41,18 +48,15 @@ fn print_candidates(summaries: &[Summary]) {
 
 /// With a column for the node, if a query over nodes found them.
 fn as_table(summaries: &[Summary]) -> String {
-    let rows: Vec<_> = summaries.iter().map(row).collect();
     if summaries.iter().all(|summary| summary.node.is_empty()) {
-        return table(COLUMNS, &rows);
+        return table(COLUMNS, &summaries.iter().map(row).collect::<Vec<_>>());
     }
-    let [time, id, state, status, took, request, api, consumer] = COLUMNS;
-    let header = [time, id, "NODE", state, status, took, request, api, consumer];
-    let with_node = |(summary, row): (&Summary, [String; COLUMNS.len()])| {
-        let [time, id, state, status, took, request, api, consumer] = row;
-        let node = escape::line(&summary.node);
-        [time, id, node, state, status, took, request, api, consumer]
-    };
-    table(header, &summaries.iter().zip(rows).map(with_node).collect::<Vec<_>>())
+    table(NODE_COLUMNS, &summaries.iter().map(row_with_node).collect::<Vec<_>>())
+}
+
+fn row_with_node(summary: &Summary) -> [String; NODE_COLUMNS.len()] {
+    let [time, id, state, status, took, request, api, consumer] = row(summary);
+    [time, id, escape::line(&summary.node), state, status, took, request, api, consumer]
 }
 
 /// `12.3 ms`.

@@ -11,7 +11,9 @@ use uuid::Uuid;
 use weir_fleet::Handle;
 use weir_fleet::claim::{Blocker, JobClaim};
 use weir_model::RejectionReason;
-use weir_resubmit::{Claim, Claims, GatewayClient, JobPart, Resubmitter, Runner, SingleNode};
+use weir_resubmit::{
+    Claim, Claims, GatewayClient, JobPart, NewResolution, Resubmitter, Runner, SingleNode,
+};
 use weir_server::Gateway;
 use weir_store::ledger::Ledger;
 use weir_tracker::Index;
@@ -117,5 +119,17 @@ impl Claims for FleetClaims {
             Blocker::Settled => RejectionReason::Settled,
         };
         Ok(blockers.into_iter().map(|blocker| blocker.map(reason)).collect())
+    }
+
+    fn resolve(&self, new: &NewResolution) -> Result<Option<i64>, String> {
+        let set = self.0.resolve(weir_fleet::resolutions::NewResolution {
+            transaction: Uuid::from_u128(new.transaction),
+            state: new.state,
+            who: new.who.clone(),
+            comment: new.comment.clone(),
+            at: new.at,
+            after: new.after,
+        });
+        set.map(Some).map_err(|error| error.to_string())
     }
 }

@@ -57,7 +57,20 @@ impl Cursor {
         self.nodes.get(&node).cloned().unwrap_or_else(joined)
     }
 
-    fn text(&self) -> Option<String> {
+    /// The cursor after what was read of nodes: up to `last`, and of each up to its position. Of other nodes
+    /// it is where this one is.
+    pub(in crate::api) fn continued(
+        &self,
+        last: Option<String>,
+        positions: BTreeMap<Uuid, Position>,
+    ) -> Self {
+        let mut nodes = self.nodes.clone();
+        nodes.extend(positions);
+        Self { after: last.or_else(|| self.after.clone()), nodes }
+    }
+
+    /// The cursor as text.
+    pub(in crate::api) fn text(&self) -> Option<String> {
         serde_json::to_vec(self).ok().map(|bytes| URL_SAFE_NO_PAD.encode(bytes))
     }
 }

@@ -7,6 +7,7 @@ use crate::problem::Result;
 use axum::body::Bytes;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -14,9 +15,9 @@ use weir_fleet::peers::Peer;
 use weir_model::TransactionId;
 use weir_model::search_sink::Content;
 use weir_ship::{Sinks, search_request};
-use weir_tracker::Search;
 use weir_tracker::document::{Hit, Page, SinkSearch};
 use weir_tracker::opensearch::{Found, SearchBody, found_document};
+use weir_tracker::{Search, Tracker, TrackerError};
 
 /// The sink that is searched.
 struct Sink<'a> {
@@ -71,7 +72,8 @@ impl Call {
         let page = response.and_then(|bytes| body.page(&bytes).map_err(|error| error.to_string()));
         let page = match page {
             Ok(page) if page.cut => Err(format!("no response within {limit:.1?}")),
-            page => page,
+            Ok(page) => Ok(self.with_resolutions(page).await?),
+            Err(error) => Err(error),
         };
         let search = SinkSearch {
             name: sink.name.clone(),
@@ -81,6 +83,17 @@ impl Call {
         };
         let pages = page.map(|page| split(page, &sink.name, nodes)).unwrap_or_default();
         Ok(Some(Shipped { pages, search }))
+    }
+
+    /// A page with the resolutions as of now: a sink has none.
+    async fn with_resolutions(&self, mut page: Page) -> Result<Page> {
+        let add = move |tracker: &Arc<Tracker>| -> Result<Page, TrackerError> {
+            for hit in &mut page.transactions {
+                tracker.add_resolution(&mut hit.summary)?;
+            }
+            Ok(page)
+        };
+        self.api.query_tracker(add).await
     }
 
     /// The transaction that any node, or one, has shipped; `None` without a sink, or if the sink does

@@ -4,6 +4,7 @@ use super::print_table;
 use crate::admin_client::{AdminClient, Rejected, with_query};
 use crate::commands::cli::Cli;
 use crate::commands::data_source::{DataSource, DataSourceArgs};
+use crate::exit::Exit;
 use crate::{duration, escape, output};
 use clap::CommandFactory;
 use std::time::{Duration, Instant};
@@ -52,18 +53,18 @@ pub(crate) struct Args {
     cursor: Option<String>,
     /// Name or id of the node of the fleet to search, or `here` for the one that is asked
     /// [default: all nodes]
-    #[arg(long, value_name = "NODE", conflicts_with_all = ["data", "export"])]
+    #[arg(long, value_name = "NODE", conflicts_with = "data")]
     node: Option<String>,
     #[command(flatten)]
     source: DataSourceArgs,
 }
 
 /// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let done = match &args.facets {
-        Some(facets) => count::run(args, facets == "keys"),
+        Some(facets) => count::run(args, facets == "keys").map(Exit::from),
         None if args.export => export::run(args),
-        None => list(args),
+        None => list(args).map(Exit::from),
     };
     done.inspect_err(|error| note_place(&args.query, error))
 }

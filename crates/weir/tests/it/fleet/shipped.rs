@@ -159,6 +159,7 @@ fn what_a_lost_node_has_shipped_is_found_shown_and_sent_again() {
     assert_eq!(by_words["nodes"]["sink"]["untranslated"][0], "resolution:open", "{by_words}");
     is_shown_byte_for_byte(&one.server, &of_two, &own);
     is_sent_again_once(&one.server, &backend, (&of_two, &of_three));
+    has_resolutions(&one.server, (&of_two, &of_three));
 
     let is_down = |state: &String| state == "two down";
     eventually("its lease ends", || states(&one.server).iter().any(is_down));
@@ -206,6 +207,26 @@ fn is_sent_again_once(server: &Server, backend: &Backend, (whole, keys): (&str, 
     let again = resubmit(server, whole);
     assert_eq!(again.status, 409, "{}", again.text());
     assert_eq!(backend.bodies.lock().unwrap().len(), before + 1);
+}
+
+/// The resolutions of what nodes that are down have shipped are those of the fleet.
+fn has_resolutions(server: &Server, (sent, failed): (&str, &str)) {
+    let resolve = |id: &str| {
+        let (path, body) =
+            (format!("/v1/transactions/{id}/resolution"), r#"{"state":"dismissed"}"#);
+        ask(server, "POST", &path, Some(&first_token(server)), body)
+    };
+    let set = resolve(failed);
+    assert_eq!(set.status, 202, "{}", set.text());
+    let resolution = |id: &str| ok(server, &format!("/v1/transactions/{id}"))["resolution"].clone();
+    assert_eq!(resolution(failed), "dismissed");
+    eventually("the other was sent", || resolution(sent) == "resubmitted");
+    let page = ok(server, "/v1/transactions");
+    let hits = page["transactions"].as_array().unwrap();
+    let hit = hits.iter().find(|hit| hit["id"] == failed).unwrap();
+    assert_eq!(hit["resolution"], "dismissed", "{hit}");
+    let refused = resubmit(server, failed);
+    assert_eq!(refused.status, 409, "{}", refused.text());
 }
 
 #[test]
