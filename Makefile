@@ -162,7 +162,10 @@ soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_
 	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints \
 		durability::counts billing::triggers::kills resubmission::crashes --nocapture
 	WEIR_FLEET_NODES=8 WEIR_LOAD_SECONDS=60 cargo test --release --locked -p weir --test it -- fleet::rates --nocapture
-	WEIR_KILLS=10 WEIR_FLEET_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- fleet::soak fleet::usage --nocapture
-	WEIR_KILLS=10 cargo test --release --locked -p weir --test it -- shipping::opensearch_killed --nocapture
+	WEIR_FLEET_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- fleet::soak --nocapture
+	WEIR_REPETITIONS=10 cargo test --release --locked -p weir --test it -- fleet::usage shipping::opensearch_killed --nocapture
+	WEIR_REPETITIONS=1000 cargo test --release --locked -p weir --test it -- fleet::claims::of_two --nocapture
+	WEIR_KILLS=50 cargo test --release --locked -p weir --test it -- fleet::quotas --nocapture
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
+	WEIR_KAFKA_KILLS=20 cargo test --release --locked -p weir --test it -- shipping::kafka --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture

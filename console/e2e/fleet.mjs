@@ -15,7 +15,7 @@ const NOBODY = 65534;
 const WAIT_MS = 30_000;
 
 /** The folder with the programs of the newest PostgreSQL of Debian's packages, if there is one. */
-function programs() {
+export function programs() {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).map(Number).sort((a, b) => b - a) : [];
   return versions.map((version) => join(DEBIAN, String(version), "bin")).find((folder) => existsSync(join(folder, "initdb")));
 }
@@ -30,7 +30,7 @@ function freePort() {
   });
 }
 
-async function eventually(what, isTrue) {
+export async function eventually(what, isTrue) {
   const until = Date.now() + WAIT_MS;
   while (!(await isTrue())) {
     assert.ok(Date.now() < until, what);
@@ -39,7 +39,7 @@ async function eventually(what, isTrue) {
 }
 
 /** Starts PostgreSQL with its data in a folder. */
-async function database(folder, dir) {
+export async function database(folder, dir) {
   const user = process.getuid() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const data = join(dir, "pg");
   mkdirSync(data);
@@ -65,11 +65,12 @@ apis: {x: {base: /, routes: [{get: /, reply: {text: hi}}]}}
 ${more}`;
 }
 
-async function node(binary, dir, name, url) {
+/** Starts a node whose configuration `text` returns, given the URL of the database. */
+export async function node(binary, dir, name, url, text = config) {
   const folder = join(dir, name);
   mkdirSync(folder);
   // Name and address are no part of the file, which is the same for all nodes.
-  const configure = (more) => writeFileSync(join(folder, "weir.yaml"), config(url, more));
+  const configure = (more) => writeFileSync(join(folder, "weir.yaml"), text(url, more));
   configure("");
   const address = `127.0.0.1:${await freePort()}`;
   const env = { ...process.env, ADMIN: address };

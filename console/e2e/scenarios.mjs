@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
+import { rollouts } from "./rollouts.mjs";
 import { send } from "./server.mjs";
 
 const PAGES = {
@@ -502,4 +503,4 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, ...interrupted };
+export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };

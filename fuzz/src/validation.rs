@@ -167,6 +167,6 @@ fn config(schema: &str) -> Option<Configuration> {
         "apis: {a: {base: /, openapi: d.yaml, routes: [{op: a, reply: {status: 200}}]}}\n",
     )
     .ok()?;
-    let source = weir_config::Source { path: folder.join("weir.yaml"), overrides: Vec::new() };
+    let source = weir_config::Source { path: folder.join("weir.yaml"), ..Default::default() };
     weir_gateway::configuration::load(&source).ok()
 }

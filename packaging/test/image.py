@@ -34,6 +34,7 @@ ROOT = server.ROOT
 IMAGE = ROOT / "packaging/image"
 TIME = 1_700_000_000
 USER = 65532
+ENVIRONMENT = {"POSTGRES_PASSWORD": "sesame", "FLEET_KEY": "open" * 8, "HOSTNAME": "weir-1"}
 MEGABYTES = 60
 # Requests of a client in the network of the container: paths to statuses and bodies.
 CLIENT = """
@@ -321,7 +322,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual(configuration["listen"][0]["proxy_protocol"], [subnet["subnet"]])
 
     def test_the_configuration_of_the_fleet_is_valid(self):
-        environment = {**os.environ, "POSTGRES_PASSWORD": "sesame"}
+        environment = {**os.environ, **ENVIRONMENT}
         command = [server.binary(), "check", IMAGE / "fleet/weir/weir.yaml"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -333,7 +334,7 @@ class Configuration(unittest.TestCase):
         if not shutil.which("docker") or run("docker", "compose", "version", check=False).returncode:
             skip("docker compose config", "Docker Compose is not installed")
         run("docker", "compose", "--file", IMAGE / "compose.yaml", "config", "--quiet")
-        environment = {**os.environ, "POSTGRES_PASSWORD": "sesame"}
+        environment = {**os.environ, **ENVIRONMENT}
         fleet = ["docker", "compose", "--file", IMAGE / "fleet/compose.yaml", "config", "--quiet"]
         subprocess.run(fleet, env=environment, check=True)
 

@@ -11,6 +11,7 @@ import { type Fleet, fleetQuery } from "./queries";
 import { RetireDialog } from "./retire";
 import { Sinks } from "./sinks";
 import { configurations, type FleetNode, remedy, shortDigest } from "./state";
+import { VersionsPanel } from "./versions";
 
 /** The interval of heartbeats: nothing changes more often. */
 const HEARTBEAT_MS = 2000;
@@ -44,6 +45,7 @@ function View({ fleet }: { fleet: Fleet }) {
     <>
       <Findings all={fleet.findings} />
       <Nodes fleet={fleet} />
+      {fleet.versions && <VersionsPanel versions={fleet.versions} fleet={fleet} />}
       <Configurations nodes={fleet.nodes} />
       <Database fleet={fleet} />
     </>

@@ -20,6 +20,25 @@ export const fleetQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** The versions of the configuration, the latest first; again after each rollout. */
+export function versionsQuery(version: number, rollout: number) {
+  return queryOptions({
+    queryKey: ["fleet", "versions", version, rollout],
+    queryFn: () => data(api.GET("/v1/fleet/versions")),
+    staleTime: 60_000,
+  });
+}
+
+/** Pauses, resumes or aborts the rollout. */
+export function changeRollout(action: "pause" | "resume" | "abort"): Promise<unknown> {
+  return data(api.POST("/v1/fleet/rollout/{action}", { params: { path: { action } } }));
+}
+
+/** Rolls all nodes back to a version; null: to the one before, or out of the rollout. */
+export function rollBack(version: number | null): Promise<Schemas["FleetVersions"]> {
+  return data(api.POST("/v1/fleet/rollback", { body: { version } }));
+}
+
 export type SinkLists = Schemas["SinkLists"];
 
 /** Sinks of transactions of all nodes; null where nothing is recorded. */

@@ -19,7 +19,7 @@ export function Sinks() {
   return (
     <>
       <Panel title="Sinks of transactions" inside={false}>
-        <Table label="Sinks" heads={["Node", "Sink", "Content", "#Lag", "#Transactions", "#Documents", "#Rejected", "#In gaps", "State"]}>
+        <Table label="Sinks" heads={["Node", "Sink", "Kind", "Content", "#Lag", "#Transactions", "#Documents", "#Rejected", "#In gaps", "State"]}>
           {nodes.flatMap((node) => node.sinks.map((sink) => <Row key={`${node.node} ${sink.name}`} node={node.node ?? ""} sink={sink} />))}
         </Table>
         {missing?.map(({ id, name, reason }) => (
@@ -39,6 +39,7 @@ function Row({ node, sink }: { node: string; sink: Schemas["SinkView"] }) {
     <tr>
       <td className="wrap-any">{node || "this node"}</td>
       <td>{sink.name}</td>
+      <td>{sink.kind === "kafka" ? "Kafka" : "OpenSearch"}</td>
       <td>{sink.content}</td>
       <td className="num nowrap">{sink.lag.records > 0 ? span(sink.lag.seconds) : "none"}</td>
       <td className="num">{count(sink.lag.records)}</td>

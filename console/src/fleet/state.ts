@@ -28,6 +28,8 @@ export function configurations(nodes: FleetNode[]): Configuration[] {
 const REMEDIES: Record<string, string> = {
   "configuration-drift": "Deploy the same files to all nodes, and reload the nodes that differ.",
   "configuration-rejected": "The node serves with its previous configuration. Correct the file, and reload.",
+  "rollout-failed": "All nodes have the version before. Correct the version, push it, and roll it out again.",
+  "version-rejected": "The node serves with its version before. Give it what it lacks, then reload it: it tries the version again.",
   "node-down": "Start the node. If it does not come back, retire it.",
   "clock-offset": "Synchronize the clocks of both machines, for example by NTP. Calls are metered by the clock of the node.",
   "postgres-down": "Requests are served, recorded and metered. Usage is replicated once the database is back.",

@@ -37,6 +37,7 @@ export const STATE_TONE: Record<string, string> = {
   paused: "warn",
   finished: "good",
   cancelled: "",
+  aborted: "warn",
   live: "good",
   draining: "info",
   down: "bad",

@@ -17,6 +17,7 @@ mod live;
 mod nodes;
 mod pool;
 mod resubmit;
+mod rollout;
 mod session;
 mod sink;
 mod stream;

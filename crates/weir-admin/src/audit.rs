@@ -41,6 +41,14 @@ pub(crate) enum Action {
     RetireNode,
     /// Starts a backfill of a sink, by its name; options.
     Backfill,
+    /// Pushes a version of the configuration; its comment.
+    PushVersion,
+    /// Starts a rollout, by its version.
+    StartRollout,
+    /// Pauses, resumes or aborts a rollout.
+    ChangeRollout,
+    /// Rolls all nodes back, by the version.
+    RollBack,
     /// Recycles the agents of a pool.
     Recycle,
     /// Stops idle agents of a pool.
@@ -70,6 +78,9 @@ impl Action {
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
             Self::Backfill => "sink",
+            Self::PushVersion | Self::StartRollout | Self::ChangeRollout | Self::RollBack => {
+                "version"
+            }
             Self::Recycle | Self::Trim => "pool",
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",

@@ -24,6 +24,8 @@ const MAX_FINDINGS: usize = 200;
 pub struct Configuration {
     /// Texts of the configuration in force, and past reloads.
     pub history: Arc<ReloadHistory>,
+    /// Where it is loaded from.
+    pub source: weir_config::Source,
     /// Takes commands to reload. At most one command waits.
     pub reload: mpsc::Sender<ReloadCommand>,
 }
@@ -106,6 +108,16 @@ pub struct Checked {
     /// There are no errors.
     pub usable: bool,
     /// The findings.
+    pub findings: Vec<FindingInfo>,
+}
+
+/// The result of a push.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Pushed {
+    /// Number of the version; absent if it has errors, and was not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
+    /// The findings of this node.
     pub findings: Vec<FindingInfo>,
 }
 

@@ -55,6 +55,13 @@ async fn readiness(State(sources): State<Arc<Sources>>) -> Response {
             "weir completes the requests in flight; send new requests elsewhere.",
         )
         .into_response(),
+        Readiness::NoVersion => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no-version",
+            "This node has no version of the fleet's configuration",
+            "It takes the version in force as soon as the database of the fleet can be read.",
+        )
+        .into_response(),
         Readiness::Pools(names) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "pool-unavailable",

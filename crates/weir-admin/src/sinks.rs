@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_model::UnixMicros;
 use weir_model::search_sink::Content;
-use weir_ship::{BackfillProgress, SinkLag, SinkState};
+use weir_ship::{BackfillProgress, SinkKind, SinkLag, SinkState};
 use weir_tracker::document::MissingNode;
 
 /// The sinks of several nodes.
@@ -32,6 +32,8 @@ pub struct NodeSinks {
 pub struct SinkView {
     /// Name.
     pub name: String,
+    /// What it is.
+    pub kind: SinkKind,
     /// What it receives: `keys` or `payload`.
     pub content: String,
     /// What it has not acknowledged.
@@ -56,13 +58,14 @@ pub struct SinkView {
 
 impl SinkView {
     pub(crate) fn new(name: String, state: SinkState, lag: SinkLag) -> Self {
-        let SinkState { content, statistics, backfill } = state;
+        let SinkState { kind, content, statistics, backfill } = state;
         let content = match content {
             Content::Keys => "keys",
             Content::Payload => "payload",
         };
         Self {
             name,
+            kind,
             content: content.to_owned(),
             lag,
             docs: statistics.docs,

@@ -20,6 +20,8 @@ pub(crate) enum Readiness {
     Ready,
     /// No: requests in flight end, then weir stops.
     Draining,
+    /// No: the version of the fleet's configuration is not known yet.
+    NoVersion,
     /// No: none of the agents of these pools can be started.
     Pools(Vec<String>),
 }
@@ -64,6 +66,9 @@ impl Sources {
     pub(crate) fn readiness(&self) -> Readiness {
         if self.gateway.is_draining() {
             return Readiness::Draining;
+        }
+        if self.fleet.as_ref().is_some_and(weir_fleet::Handle::lacks_version) {
+            return Readiness::NoVersion;
         }
         let down = self.gateway.pools().into_iter().filter(|pool| !pool.ready);
         match down.map(|pool| pool.name).collect::<Vec<_>>() {

@@ -16,6 +16,7 @@ pub(crate) mod fleet;
 mod handler;
 pub(crate) mod headers;
 mod health;
+pub(crate) mod kafka;
 pub(crate) mod listener;
 pub(crate) mod monitor;
 mod normalization;
@@ -43,14 +44,15 @@ pub use compression::{Compression, ContentCoding};
 pub use credential::Credential;
 pub use files::Files;
 pub use fleet::{
-    Advertise, Fleet, FleetQuotas, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer,
-    QuotaOutage, RateOutage, Redis,
+    Advertise, ConfigSource, Fleet, FleetConfig, FleetQuotas, FleetRateMode, FleetRates, Peers,
+    Postgres, PostgresServer, QuotaOutage, RateOutage, Redis,
 };
 pub use handler::{
     BodyMap, Handler, PoolHandler, Reply, ReplyBody, Representation, Sources, Structure,
 };
 pub use headers::HeaderEdits;
 pub use health::{Check, ErrorShare, Health};
+pub use kafka::{KafkaAuth, KafkaBroker, KafkaMechanism, KafkaSink};
 pub use listener::{Admin, Listener};
 pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};

@@ -17,10 +17,11 @@ mod resolve;
 mod restart;
 pub mod secret_file;
 pub mod validation;
+pub mod versions;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use weir_document::draft::{self, Draft, Surroundings};
+use weir_document::draft::{self, Draft, Node, Surroundings, VersionFolder};
 use weir_document::finding::{self, Diagnostics, Findings};
 use weir_document::source_map::SourceMap;
 use weir_document::{check, schema};
@@ -38,6 +39,22 @@ pub struct Source {
     pub path: PathBuf,
     /// `--set path=value`, in order; the value is YAML.
     pub overrides: Vec<(String, String)>,
+    /// The version whose sections are added, with `fleet.config.source: fleet`.
+    pub version: VersionChoice,
+}
+
+/// Which version of a fleet's configuration is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum VersionChoice {
+    /// The one in force, tried or not.
+    #[default]
+    Current,
+    /// The last good one: a process that ended while it tried another one starts with it.
+    Good,
+    /// None: the own file alone.
+    None,
+    /// The one in this folder.
+    Folder(PathBuf),
 }
 
 /// A configuration as plain data, and the findings up to now. Compilation adds further ones.
@@ -55,13 +72,14 @@ pub struct Loaded {
 
 /// Loads and resolves a configuration.
 pub fn load(source: &Source) -> Loaded {
-    load_draft(&source.path, None, &source.overrides, Surroundings::Process)
+    let version = |root: &Node, texts: &SourceMap| versions::folder(root, texts, &source.version);
+    load_draft(&source.path, None, &source.overrides, Surroundings::Process, &version)
 }
 
 /// Loads a text without reading any file or the environment: `include:`, `file:` and
 /// `${env:NAME}` are findings. `name` stands for its path.
 pub fn load_text(name: &str, text: &str) -> Loaded {
-    load_draft(Path::new(name), Some(text), &[], Surroundings::Nothing)
+    load_draft(Path::new(name), Some(text), &[], Surroundings::Nothing, &|_, _| None)
 }
 
 fn load_draft(
@@ -69,10 +87,11 @@ fn load_draft(
     text: Option<&str>,
     overrides: &[(String, String)],
     surroundings: Surroundings,
+    version: VersionFolder<'_>,
 ) -> Loaded {
     let mut report = Diagnostics::default();
     let ((config, uncompiled), texts, files) =
-        match draft::read(path, text, overrides, surroundings, &mut report) {
+        match draft::read(path, text, overrides, surroundings, version, &mut report) {
             Ok(draft) => {
                 let (config, uncompiled) = validate(&draft, &mut report);
                 let uncompiled = Uncompiled { documents: draft.described, ..uncompiled };

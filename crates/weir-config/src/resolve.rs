@@ -19,6 +19,7 @@ mod fleet;
 mod health;
 mod introspect;
 mod jwt;
+mod kafka;
 mod listener;
 mod monitor;
 mod normalization;
@@ -162,7 +163,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let mut tracker = resolver.tracker(&root);
     let journal = resolver.journal(&root, &tracker);
     tracker.triggers = resolver.triggers(&root, &apis);
-    tracker.sinks = resolver.search_sinks(&root, &upstreams, &tracker);
+    (tracker.sinks, tracker.kafka) = resolver.sinks(&root, &upstreams, &tracker);
     let (data, scripts) = (resolver.data(&root), resolver.scripts(&root));
     let servers = std::mem::take(&mut resolver.servers).into_iter().map(Some);
     resolver.warn_of_underscores(&members, &upstreams, &auths, &apis);

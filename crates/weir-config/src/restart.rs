@@ -1,6 +1,6 @@
 //! Changes that a reload cannot apply.
 
-use crate::config::Config;
+use crate::config::{Config, ConfigSource};
 use std::collections::BTreeMap;
 use weir_document::finding::{Finding, Severity, codes};
 
@@ -94,7 +94,11 @@ fn fleet(config: &Config) -> String {
         format!(", Redis {}{tls}", redis.shown())
     });
     let (peers, redis) = (peers.unwrap_or_default(), redis.unwrap_or_default());
-    format!("{} {node} {}{tls}{peers}{redis}", fleet.name, fleet.postgres.shown())
+    let versions = match fleet.config.source {
+        ConfigSource::Files => "",
+        ConfigSource::Fleet => ", versions",
+    };
+    format!("{} {node} {}{tls}{peers}{redis}{versions}", fleet.name, fleet.postgres.shown())
 }
 
 /// Where the archive is. Credentials and all other settings are applied by a reload.

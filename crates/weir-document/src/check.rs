@@ -234,6 +234,11 @@ fn table(node: &Node, names: Names, kind: &'static Kind, context: &str, report: 
         // Names defined by the configuration, such as that of an `auth`, are not names of secrets.
         if names != Names::Name && names_credential(&member.key) {
             member.value.redact(report);
+            if let Data::Scalar(scalar) = &member.value.data
+                && scalar.meaning() == Meaning::Text
+            {
+                secret(&member.value, scalar, report);
+            }
         }
         if member.value.is_null() {
             report
@@ -254,8 +259,11 @@ fn scalar(
 ) {
     let meaning = scalar.meaning();
     let is_secret = matches!(kind, Kind::Secret) || is_url_with_secret(&scalar.text);
-    if is_secret && !scalar.from_file {
-        report.redact(node.at);
+    if is_secret {
+        if !scalar.from_file {
+            report.redact(node.at);
+        }
+        secret(node, scalar, report);
     }
     match kind {
         Kind::Text | Kind::Secret if meaning == Meaning::Text => {}
@@ -285,6 +293,15 @@ fn scalar(
             }
         }
         _ => wrong_type(node, kind, context, report),
+    }
+}
+
+/// Records where a secret is from.
+fn secret(node: &Node, scalar: &Scalar, report: &mut Diagnostics) {
+    if scalar.from_file {
+        report.secret_of_file(node.at);
+    } else if !scalar.from_env && !scalar.lost && !scalar.text.is_empty() {
+        report.literal_secret(node.at);
     }
 }
 

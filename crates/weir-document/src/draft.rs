@@ -3,6 +3,7 @@
 mod descriptions;
 mod glob;
 mod node;
+mod overlay;
 mod overrides;
 mod reader;
 mod substitute;
@@ -10,6 +11,7 @@ mod yaml;
 
 pub use descriptions::Described;
 pub use node::{Data, Meaning, Member, Node, Scalar};
+pub use overlay::VersionFolder;
 pub use overrides::put;
 pub(crate) use reader::Reader;
 pub use reader::{Surroundings, canonical, file_text, read};

@@ -82,6 +82,17 @@ pub struct Findings {
     pub files: Vec<PathBuf>,
     /// The texts of the findings, with secrets redacted.
     pub texts: SourceMap,
+    /// Where secrets are from.
+    pub secrets: Box<Secrets>,
+}
+
+/// Where the secrets of a configuration are from.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    /// Files that `file:` names as their values.
+    pub files: Vec<PathBuf>,
+    /// Secrets that stand in the texts themselves. They are findings only for a version of a fleet.
+    pub literal: Vec<Finding>,
 }
 
 impl Findings {

@@ -1,7 +1,7 @@
 //! The texts of a draft: configuration files and `--set` values.
 
 use crate::secret_names::names_secret;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Index of a text.
@@ -48,6 +48,8 @@ impl Span {
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     list: Vec<SourceText>,
+    /// The folder of a version, and the one in which files are that the version does not have.
+    version: Option<Box<(PathBuf, PathBuf)>>,
 }
 
 impl SourceMap {
@@ -74,15 +76,46 @@ impl SourceMap {
         (path, at.line as usize, at.column as usize, at.width as usize)
     }
 
-    /// `path` relative to the folder of the text `id`.
+    /// Sets the folder of a version, and the one in which files are that the version does not have.
+    pub(crate) fn set_version(&mut self, folder: PathBuf, own: PathBuf) {
+        self.version = Some(Box::new((folder, own)));
+    }
+
+    /// `path` relative to the folder of the text `id`. Where a text of a version names a file that the
+    /// version does not have, a file of the node is meant.
     pub fn resolve(&self, id: FileId, path: &str) -> PathBuf {
-        self.get(id).map_or_else(|| PathBuf::from(path), |t| t.folder.join(path))
+        let Some(text) = self.get(id) else { return PathBuf::from(path) };
+        let resolved = text.folder.join(path);
+        let Some((folder, own)) = self.version.as_deref() else { return resolved };
+        match resolved.strip_prefix(folder) {
+            Ok(rest) if leaves(rest) || !resolved.exists() => own.join(rest),
+            _ => resolved,
+        }
     }
 
     /// Every text.
     pub fn iter(&self) -> impl Iterator<Item = &SourceText> {
         self.list.iter()
     }
+}
+
+/// Whether a relative path leaves its folder.
+fn leaves(path: &Path) -> bool {
+    let mut depth = 0_usize;
+    path.components().any(|part| match part {
+        Component::Normal(_) => {
+            depth += 1;
+            false
+        }
+        Component::ParentDir => match depth.checked_sub(1) {
+            Some(less) => {
+                depth = less;
+                false
+            }
+            None => true,
+        },
+        _ => false,
+    })
 }
 
 /// Replacement for each character of a secret.

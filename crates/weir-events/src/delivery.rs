@@ -38,7 +38,7 @@ pub struct Event {
     pub part: &'static str,
     /// The type of event.
     pub kind: String,
-    /// Its subject.
+    /// Its subject; may be empty.
     pub subject: String,
     /// Time of its occurrence, in microseconds since 1970.
     pub time_us: u64,
@@ -321,17 +321,20 @@ impl EventTransaction<'_> {
 
     /// In the JSON format of CloudEvents 1.0, section 3 (structured mode of the HTTP binding).
     fn text(&self, event: &Event) -> String {
-        json!({
+        let mut text = json!({
             "specversion": "1.0",
             "id": event.id,
             "source": format!("urn:weir:{}:{}", self.source, event.part),
             "type": event.kind,
-            "subject": event.subject,
             "time": UnixMicros(event.time_us),
             "datacontenttype": "application/json",
-            "data": event.data,
-        })
-        .to_string()
+        });
+        // An empty one, as of calls without a consumer, is not valid.
+        if !event.subject.is_empty() {
+            text["subject"] = json!(event.subject);
+        }
+        text["data"] = event.data.clone();
+        text.to_string()
     }
 
     /// Commits the events together with the state of their source.

@@ -32,6 +32,11 @@ impl AuditCopier {
         self.copied = None;
     }
 
+    /// Writes an entry of this node.
+    pub(crate) fn record(&self, event: &AuditEvent) -> Result<(), CopyError> {
+        Ok(self.log.record(event)?)
+    }
+
     /// Copies the next entries. Returns whether there may be more.
     pub(crate) async fn step(
         &mut self,

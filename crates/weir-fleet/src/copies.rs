@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
 use weir_store::StoreError;
-use weir_store::audit::AuditLog;
+use weir_store::audit::{AuditEvent, AuditLog};
 use weir_store::ledger::Ledger;
 
 /// Batches of audit entries of a step: other work does not wait for all of a long log.
@@ -70,6 +70,11 @@ impl Copies {
         self.resolutions.step(connection).await?;
         self.copy_audit(connection, node, boot).await?;
         Ok(())
+    }
+
+    /// Writes an entry of the own audit log; the next step copies it.
+    pub(crate) fn record(&self, event: &AuditEvent) -> Result<(), CopyError> {
+        self.audit.record(event)
     }
 
     /// Copies audit entries.

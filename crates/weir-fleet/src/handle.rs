@@ -4,14 +4,16 @@ use crate::audit;
 use crate::claim::{Blocker, Claim, JobClaim, MAX_CLAIMS};
 use crate::collect::{self, CollectError, Collected, Selection};
 use crate::database::{Connection, DatabaseError};
-use crate::member_state::{Settings, Shared, Statistics};
+use crate::member_state::{ReadHealth, Settings, Shared, Statistics};
 use crate::membership::Retirement;
 use crate::peers::{PeerSettings, PeerState};
 use crate::rates::RateLeaser;
 use crate::resolutions::NewResolution;
+use crate::rollout::{self, RolloutAction, RolloutError};
 use crate::status::{ConfigurationState, FleetFinding, FleetStatus, NodeStatus};
 use crate::tokens::TokenTable;
 use crate::verify::{UsageVerification, verify};
+use crate::versions::{FleetVersions, Version};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -21,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use uuid::Uuid;
+use weir_config::versions::{Files, VersionState};
 use weir_monitor::MonitorError;
 use weir_monitor::replica::Replica;
 use weir_store::audit::{AuditEvent, AuditQuery};
@@ -93,6 +96,7 @@ impl Handle {
             redis: self.shared.rates.status(),
             heartbeat: view.heartbeat,
             nodes: view.nodes.clone(),
+            versions: view.versions.clone(),
             findings: view.findings().into_iter().chain(outage).collect(),
         }
     }
@@ -109,6 +113,8 @@ impl Handle {
             redis: self.shared.rates.status().map(|redis| redis.up),
             redis_failures: self.shared.rates.failures(),
             drift: view.drifts(),
+            version: self.shared.versions.current(),
+            rollbacks: self.shared.versions.failed.load(Ordering::Relaxed),
             replicated: self.shared.replicated.load(Ordering::Relaxed),
             usage_lag: view.replicated.map(|at| at.elapsed()).unwrap_or_default(),
             peers: self.shared.peers.statistics(),
@@ -178,6 +184,115 @@ impl Handle {
     pub fn rate_leaser(&self) -> Option<RateLeaser> {
         let rates = &self.shared.rates;
         rates.has_redis().then(|| RateLeaser::new(rates))
+    }
+
+    /// Sets the versions that this node has, at the start and after each attempt; the next heartbeat reports
+    /// them.
+    pub fn report_versions(&self, state: VersionState) {
+        let mine = &self.shared.versions;
+        *mine.state.lock() = Some(state);
+        mine.is_trying.store(false, Ordering::Release);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sets what reads the health of this node at each heartbeat; once.
+    pub fn observe(&self, health: ReadHealth) {
+        // Nobody sets another one.
+        let _ = self.shared.versions.health.set(health);
+    }
+
+    /// Whether this node takes versions of the configuration.
+    #[must_use]
+    pub fn takes_versions(&self) -> bool {
+        self.shared.settings.lock().stage.is_some()
+    }
+
+    /// Whether this node has no version although there may be one: the database was not read yet, or the
+    /// fleet has one. Such a node serves its own file alone.
+    #[must_use]
+    pub fn lacks_version(&self) -> bool {
+        let is_demanded = |versions: &FleetVersions| versions.version.is_some();
+        self.takes_versions()
+            && self.shared.versions.current().is_none()
+            && self.shared.view.lock().versions.as_ref().is_none_or(is_demanded)
+    }
+
+    /// All versions of the configuration, the latest first.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn versions(&self) -> Result<Vec<Version>, DatabaseError> {
+        self.report_on(async |connection: &mut Connection| rollout::versions(connection).await)
+            .await
+    }
+
+    /// Stores a version by a named person, with a comment; returns its number.
+    ///
+    /// # Errors
+    /// [`RolloutError`].
+    pub async fn push(&self, files: &Files, by: &str, comment: &str) -> Result<i64, RolloutError> {
+        let push = async |connection: &mut Connection| {
+            rollout::push(connection, files, (by, comment)).await
+        };
+        self.report_on(push).await
+    }
+
+    /// Starts a rollout of a version.
+    ///
+    /// # Errors
+    /// [`RolloutError`].
+    pub async fn start_rollout(&self, version: i64, by: &str) -> Result<(), RolloutError> {
+        let (node, _, nodes) = self.membership();
+        let start = async |connection: &mut Connection| {
+            rollout::start(connection, version, by, node, &nodes).await
+        };
+        self.report_on(start).await?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Changes the active rollout.
+    ///
+    /// # Errors
+    /// [`RolloutError`].
+    pub async fn act_on_rollout(
+        &self,
+        action: RolloutAction,
+        by: &str,
+    ) -> Result<(), RolloutError> {
+        self.report_on(async |connection: &mut Connection| {
+            rollout::act(connection, action, by).await
+        })
+        .await?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Makes a version that of all nodes at once: this one, or the one before. Returns it; `None`: the own
+    /// files alone.
+    ///
+    /// # Errors
+    /// [`RolloutError`].
+    pub async fn roll_back(
+        &self,
+        version: Option<i64>,
+        by: &str,
+    ) -> Result<Option<i64>, RolloutError> {
+        let roll_back =
+            async |connection: &mut Connection| rollout::roll_back(connection, version, by).await;
+        let version = self.report_on(roll_back).await?;
+        self.wake();
+        Ok(version)
+    }
+
+    /// The versions of the fleet and the latest rollout, from the database.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn rollout(&self) -> Result<FleetVersions, DatabaseError> {
+        let (_, _, nodes) = self.membership();
+        let read = async |connection: &mut Connection| rollout::current(connection, &nodes).await;
+        self.report_on(read).await.map(|(versions, _)| versions)
     }
 
     /// Ends a pause of the member.

@@ -6,17 +6,20 @@ use crate::membership::Report;
 use crate::peers::{PeerSettings, PeerState, PeerStatistics};
 use crate::rates::{RateSettings, Rates};
 use crate::redis::ConnectRedis;
+use crate::rollout::Offer;
 use crate::slice::Membership;
 use crate::status::{self, DRIFT_SECONDS, FleetFinding, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
+use crate::versions::{FleetVersions, NodeVersion, Rejected};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use uuid::Uuid;
-use weir_config::FleetQuotas;
+use weir_config::versions::VersionState;
+use weir_config::{ConfigSource, FleetQuotas};
 use weir_model::UnixSeconds;
 use weir_model::events::Alert;
 
@@ -35,6 +38,8 @@ pub struct Settings {
     pub quotas: FleetQuotas,
     /// Alerts on usage.
     pub alerts: Vec<Alert>,
+    /// Shortest time of a stage of a rollout; `None` with own files only.
+    pub stage: Option<Duration>,
     /// Requests between nodes; `None`: there are none.
     pub peers: Option<PeerSettings>,
     pub(crate) rates: RateSettings,
@@ -69,6 +74,7 @@ impl Settings {
             keep,
             quotas: fleet.quotas,
             alerts: alerts.to_vec(),
+            stage: (fleet.config.source == ConfigSource::Fleet).then_some(fleet.config.stage),
             peers: fleet.peers.as_ref().map(|peers| PeerSettings::new(peers, tls.peers)),
             rates: RateSettings {
                 fleet: fleet.name.clone(),
@@ -96,6 +102,10 @@ pub struct Statistics {
     pub redis_failures: u64,
     /// Nodes have had different configurations for more than a minute.
     pub drift: bool,
+    /// Version of the configuration in force; `None` for the own files alone.
+    pub version: Option<i64>,
+    /// Rollouts that this node has rolled back.
+    pub rollbacks: u64,
     /// Buckets of usage that were replicated.
     pub replicated: u64,
     /// Time since all usage was replicated that was counted up to then; 0 in the beginning.
@@ -127,6 +137,7 @@ pub(crate) struct Shared {
     /// A job was created or changed through this node.
     pub(crate) job_work: Notify,
     pub(crate) tokens: Arc<TokenTable>,
+    pub(crate) versions: Versions,
     /// A connection for reports, which do not hold up the member.
     pub(crate) reports: tokio::sync::Mutex<Option<Connection>>,
 }
@@ -164,6 +175,65 @@ impl Membership for Shared {
     }
 }
 
+/// The versions of this node.
+pub(crate) struct Versions {
+    /// What this node has; `None` with own files only.
+    pub(crate) state: Mutex<Option<VersionState>>,
+    /// Takes what the node is to try, one at a time.
+    pub(crate) offers: mpsc::Sender<Offer>,
+    /// An offer is being tried.
+    pub(crate) is_trying: AtomicBool,
+    /// Reads health at each heartbeat.
+    pub(crate) health: OnceLock<ReadHealth>,
+    /// Rollouts that this node has rolled back.
+    pub(crate) failed: AtomicU64,
+}
+
+/// Reads the health of this node.
+pub type ReadHealth = Box<dyn Fn() -> Health + Send + Sync>;
+
+/// The health of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Ready for traffic.
+    pub ready: bool,
+    /// Responses since the start.
+    pub calls: u64,
+    /// Responses with a status of 500 and above since the start.
+    pub errors: u64,
+}
+
+impl std::fmt::Debug for Versions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Versions").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Versions {
+    pub(crate) fn new(offers: mpsc::Sender<Offer>) -> Self {
+        let (state, is_trying) = (Mutex::default(), AtomicBool::new(false));
+        Self { state, offers, is_trying, health: OnceLock::new(), failed: AtomicU64::new(0) }
+    }
+
+    /// The version in force.
+    pub(crate) fn current(&self) -> Option<i64> {
+        self.state.lock().as_ref().and_then(VersionState::current)
+    }
+
+    /// What the node reports.
+    pub(crate) fn report(&self) -> Option<NodeVersion> {
+        let state = self.state.lock().clone()?;
+        let Health { ready, calls, errors } =
+            self.health.get().map(|read| read()).unwrap_or_default();
+        let rejected = state.rejected.as_ref().map(|one| Rejected {
+            version: one.attempt.version,
+            rollout: one.attempt.rollout,
+            reason: one.reason.clone(),
+        });
+        Some(NodeVersion { version: state.current(), rejected, ready, calls, errors })
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) id: Uuid,
@@ -172,6 +242,8 @@ pub(crate) struct View {
     pub(crate) heartbeat: Option<UnixSeconds>,
     pub(crate) offset_ms: i64,
     pub(crate) nodes: Vec<NodeStatus>,
+    /// Versions of the configuration, with `source: fleet`.
+    pub(crate) versions: Option<FleetVersions>,
     /// Since when configurations differ.
     pub(crate) differing: Option<Instant>,
     /// The id before, if another process had it.
@@ -197,6 +269,8 @@ impl View {
 
     pub(crate) fn findings(&self) -> Vec<FleetFinding> {
         let mut found = status::findings(&self.nodes, self.drifts());
+        let versions = self.versions.iter();
+        found.extend(versions.flat_map(|one| status::version_findings(one, &self.nodes)));
         let mut add = |code: &str, message: String| {
             found.push(FleetFinding { code: code.to_owned(), message });
         };

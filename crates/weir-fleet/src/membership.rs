@@ -8,6 +8,7 @@ use crate::database::{Connection, DatabaseError, Parameter, bounded};
 use crate::identity::{Boot, Identity, IdentityError};
 use crate::pending::{MISSING, PendingReport, UNREPORTED};
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
+use crate::versions::NodeVersion;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};
@@ -53,6 +54,8 @@ pub(crate) struct Report {
     pub(crate) draining: bool,
     /// Calls that are not replicated; `None`: as reported last.
     pub(crate) pending: Option<PendingReport>,
+    /// Its version of the configuration; `None` with own files only.
+    pub(crate) in_force: Option<NodeVersion>,
 }
 
 /// A registration of a node.
@@ -157,14 +160,17 @@ pub(crate) async fn heartbeat(
     let sql =
         "UPDATE weir.node SET until = now() + make_interval(secs => $9), seen = now(), state = $8,
              name = $4, version = $5, digest = $6, config_state = $7, offset_ms = $10,
-             advertise = $11, pending = coalesce($12, pending), rate = coalesce($13, rate)
+             advertise = $11, pending = coalesce($12, pending), rate = coalesce($13, rate),
+             in_force = $14
          WHERE id = $1 AND boot = $2 AND boot_token = $3
          RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let Report { name, digest, advertise, configuration, offset_ms, draining, pending } = report;
+    let Report { name, digest, advertise, configuration, offset_ms, draining, pending, in_force } =
+        report;
     let (calls, rate) = (pending.map(|one| bounded(one.calls)), pending.map(|one| one.rate));
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
-    let parameters: [Parameter<'_>; 13] = [
+    let in_force = in_force.as_ref().map(Json);
+    let parameters: [Parameter<'_>; 14] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),
         (&boot.token, Type::UUID),
@@ -178,6 +184,7 @@ pub(crate) async fn heartbeat(
         (advertise, Type::TEXT),
         (&calls, Type::INT8),
         (&rate, Type::FLOAT8),
+        (&in_force, Type::JSONB),
     ];
     let before = unix_ms();
     let rows = connection.query(sql, &parameters).await?;
@@ -217,7 +224,7 @@ pub(crate) async fn nodes(connection: &Connection) -> Result<Vec<NodeStatus>, Da
     let sql =
         "SELECT id, name, boot, state, version, digest, config_state, offset_ms, until > now(),
              extract(epoch FROM seen)::bigint, extract(epoch FROM now() - seen)::float8,
-             advertise
+             advertise, in_force
          FROM weir.node
          WHERE state IN ('live', 'draining') OR seen > now() - interval '30 days'
          ORDER BY name, id";
@@ -236,6 +243,7 @@ fn node(row: &Row) -> Result<NodeStatus, tokio_postgres::Error> {
     };
     // A state that a later version has written in another form is shown as unknown.
     let configuration = row.try_get::<_, Json<ConfigurationState>>(6);
+    let in_force = row.try_get::<_, Option<Json<NodeVersion>>>(12);
     Ok(NodeStatus {
         id: row.try_get::<_, Uuid>(0)?.to_string(),
         name: row.try_get(1)?,
@@ -248,6 +256,7 @@ fn node(row: &Row) -> Result<NodeStatus, tokio_postgres::Error> {
         seen: weir_model::UnixSeconds(row.try_get::<_, i64>(9)?.unsigned_abs()),
         silent_seconds: row.try_get::<_, f64>(10)?.max(0.0),
         advertise: row.try_get(11)?,
+        in_force: in_force.unwrap_or_default().map(|Json(report)| report),
     })
 }
 

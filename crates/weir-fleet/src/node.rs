@@ -9,16 +9,18 @@ use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
 use crate::host::Host;
 use crate::identity::{Boot, Identity, IdentityError};
-use crate::member_state::{Settings, Shared, View};
+use crate::member_state::{Settings, Shared, Versions, View};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report};
 use crate::peers::PeerState;
 use crate::pending::Pending;
 use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
 use crate::resolutions::NewResolution;
+use crate::rollout::{Offer, driver};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
+use crate::versions::{FleetVersions, Rollout, shown};
 use crate::{audit, jobs, resolutions, schema, task};
 use parking_lot::Mutex;
 use std::path::Path;
@@ -28,9 +30,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use weir_limit::Limiter;
-use weir_model::UnixSeconds;
+use weir_model::{UnixMicros, UnixSeconds};
 use weir_monitor::replica::Replica;
 use weir_monitor::{Monitor, MonitorError};
+use weir_store::audit::AuditEvent;
 use weir_store::{StoreError, clock};
 
 /// Pause between two replications of usage.
@@ -46,6 +49,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 struct Session {
     connection: Connection,
     boot: Boot,
+    since: Instant,
 }
 
 /// The member, to be run by a thread.
@@ -105,7 +109,7 @@ impl From<MonitorError> for StepError {
 
 impl Member {
     /// Opens the identity of a data folder, whose calls `monitor` counts. Nothing is sent before
-    /// [`Member::run`].
+    /// [`Member::run`]. The receiver gets the versions of the configuration that the node is to try.
     ///
     /// # Errors
     /// The identity or the database of the node cannot be read or written.
@@ -114,7 +118,7 @@ impl Member {
         settings: Settings,
         limiter: &Arc<Limiter>,
         monitor: Option<Monitor>,
-    ) -> Result<(Self, Handle), OpenError> {
+    ) -> Result<(Self, Handle, mpsc::Receiver<Offer>), OpenError> {
         let replicator = Replicator::new(Replica::open(data)?, Pending::new(monitor));
         let alerts = Alerts::open(data)?;
         let tokens = Arc::new(TokenTable::open(data).map_err(OpenError::Tokens)?);
@@ -124,6 +128,7 @@ impl Member {
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
         let has_alerts = !settings.alerts.is_empty();
         let view = View { id: identity.id(), postgres, has_alerts, ..View::default() };
+        let (offers, offered) = mpsc::channel(1);
         let shared = Arc::new(Shared {
             rates: Arc::new(Rates::new(settings.rates.clone(), limiter)),
             report: Mutex::new(Report { name: settings.name.clone(), ..Report::default() }),
@@ -141,6 +146,7 @@ impl Member {
             peers: PeerState::default(),
             job_work: Notify::new(),
             tokens,
+            versions: Versions::new(offers),
         });
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let handle = Handle { shared: Arc::clone(&shared), commands: sender };
@@ -161,7 +167,7 @@ impl Member {
             heartbeat,
             maintained,
         };
-        Ok((member, handle))
+        Ok((member, handle, offered))
     }
 
     /// Keeps the node registered and answers demands for quotas, until the member is to end.
@@ -191,7 +197,7 @@ impl Member {
             self.pause().await;
         }
         *self.shared.registered.lock() = None;
-        if let Some(Session { mut connection, boot }) = self.session.take() {
+        if let Some(Session { mut connection, boot, .. }) = self.session.take() {
             let id = self.identity.id();
             // The last counts; without a response the next start sends them, and the lease ends by itself.
             let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
@@ -299,13 +305,42 @@ impl Member {
             self.shared.registration.notify_one();
         }
         let nodes = membership::nodes(&session.connection).await?;
+        let versions = self.follow_versions(session, &nodes).await?;
         let live = nodes.iter().filter(|node| node.state == NodeState::Live).count() as u64;
         // One that drains is not among them, and still enforces its share.
         let live = live.max(1);
         self.share_rates(live);
         self.replicator.replica().set_live_nodes(live)?;
-        self.publish(&session.connection, heartbeat.offset_ms, nodes);
+        self.publish(&session.connection, heartbeat.offset_ms, (nodes, versions));
         Ok(true)
+    }
+
+    /// Reads the versions of the configuration, drives a rollout if no other node does, and offers this node
+    /// the one it is to have; `None` with own files only.
+    async fn follow_versions(
+        &self,
+        session: &Session,
+        nodes: &[NodeStatus],
+    ) -> Result<Option<FleetVersions>, StepError> {
+        let Some(stage) = self.shared.settings.lock().stage else { return Ok(None) };
+        let (connection, id) = (&session.connection, self.identity.id());
+        let watched = session.since.elapsed();
+        let driver::Progress { versions, failed } =
+            driver::step(connection, (id, session.boot), nodes, (stage, watched)).await?;
+        if let Some(rollout) = failed {
+            self.shared.versions.failed.fetch_add(1, Ordering::Relaxed);
+            self.copies.record(&rolled_back(&rollout)).map_err(CopiesError::from)?;
+        }
+        let mine = &self.shared.versions;
+        let Some(report) = mine.report() else { return Ok(Some(versions)) };
+        if !mine.is_trying.load(Ordering::Acquire)
+            && let Some(offer) = driver::offer(connection, id, &versions, &report).await?
+        {
+            // What is not received is offered again by the next heartbeat.
+            let is_sent = mine.offers.try_send(offer).is_ok();
+            mine.is_trying.store(is_sent, Ordering::Release);
+        }
+        Ok(Some(versions))
     }
 
     /// Work that one node does for all.
@@ -331,7 +366,9 @@ impl Member {
         let draining = self.shared.draining.load(Ordering::Relaxed);
         let peers = self.shared.settings.lock().peers.clone();
         let advertise = peers.map(|peers| peers.advertise).unwrap_or_default();
-        Report { offset_ms, draining, advertise, pending, ..self.shared.report.lock().clone() }
+        let in_force = self.shared.versions.report();
+        let report = self.shared.report.lock().clone();
+        Report { offset_ms, draining, advertise, pending, in_force, ..report }
     }
 
     async fn connect(&mut self, host: &mut impl Host) -> Result<Session, StepError> {
@@ -350,10 +387,15 @@ impl Member {
         }
         self.replicator.connected(self.identity.id())?;
         self.copies.connected();
-        Ok(Session { connection, boot: registration.boot })
+        Ok(Session { connection, boot: registration.boot, since: Instant::now() })
     }
 
-    fn publish(&self, connection: &Connection, offset_ms: i64, nodes: Vec<NodeStatus>) {
+    fn publish(
+        &self,
+        connection: &Connection,
+        offset_ms: i64,
+        (nodes, versions): (Vec<NodeStatus>, Option<FleetVersions>),
+    ) {
         let mut view = self.shared.view.lock();
         view.id = self.identity.id();
         view.postgres = PostgresStatus {
@@ -365,7 +407,9 @@ impl Member {
         view.synchronous_standby = connection.server.synchronous_standby;
         view.heartbeat = Some(UnixSeconds(clock::now().as_secs()));
         view.offset_ms = offset_ms;
-        view.differing = match (status::differs(&nodes), view.differing) {
+        let is_rolling = versions.as_ref().is_some_and(FleetVersions::is_rolling);
+        view.versions = versions;
+        view.differing = match (status::differs(&nodes) && !is_rolling, view.differing) {
             (false, _) => None,
             (true, since) => since.or_else(|| Some(Instant::now())),
         };
@@ -405,7 +449,7 @@ impl Member {
                 let _ = done.send(result.map_err(|error| error.to_string()));
             }
             Command::CopyAudit { done } => {
-                if let Some(Session { connection, boot }) = &mut self.session
+                if let Some(Session { connection, boot, .. }) = &mut self.session
                     && self.copies.copy_audit(connection, self.identity.id(), *boot).await.is_err()
                 {
                     self.session = None;
@@ -450,4 +494,18 @@ impl Member {
 
 fn not_connected() -> DatabaseError {
     DatabaseError::Connect("this node is not connected".to_owned())
+}
+
+/// The entry of the audit log about an automatic rollback.
+fn rolled_back(rollout: &Rollout) -> AuditEvent {
+    let now = clock::now();
+    AuditEvent {
+        time: UnixMicros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX)),
+        name: "fleet".to_owned(),
+        action: "roll-back".to_owned(),
+        about: "version".to_owned(),
+        subject: shown(rollout.base),
+        details: format!("instead of {}: {}", shown(rollout.version), rollout.verdict),
+        ..AuditEvent::default()
+    }
 }

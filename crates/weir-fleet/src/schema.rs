@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("schema/06_access.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/07_jobs.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/08_alerts.sql"), min_weir: "0.1.0" },
+    Step { sql: include_str!("schema/09_rollouts.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/10_resolutions.sql"), min_weir: "0.1.0" },
 ];
 
@@ -153,7 +154,7 @@ async fn claim(connection: &Connection, fleet: &str) -> Result<(), DatabaseError
 }
 
 /// The numbers of a version, for comparison.
-fn numbers(version: &str) -> Vec<u64> {
+pub(crate) fn numbers(version: &str) -> Vec<u64> {
     version.split('.').map(|number| number.parse().unwrap_or(0)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The state of the fleet, as the admin API, the commands and the console show it.
 
+use crate::versions::{FleetVersions, NodeVersion, RolloutState, shown};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 use utoipa::ToSchema;
@@ -26,6 +27,9 @@ pub struct FleetStatus {
     pub heartbeat: Option<UnixSeconds>,
     /// Nodes by name.
     pub nodes: Vec<NodeStatus>,
+    /// Versions of the configuration, with `source: fleet`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<FleetVersions>,
     /// Problems of the fleet.
     pub findings: Vec<FleetFinding>,
 }
@@ -84,6 +88,9 @@ pub struct NodeStatus {
     /// URL of its admin listener for other nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub advertise: String,
+    /// Its version of the configuration; absent with `source: files`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force: Option<NodeVersion>,
 }
 
 /// State of a node.
@@ -189,11 +196,43 @@ pub(crate) fn findings(nodes: &[NodeStatus], drift: bool) -> Vec<FleetFinding> {
     found
 }
 
+/// The findings about versions: the last rollout has failed, or a node does not take the version of the
+/// fleet.
+pub(crate) fn version_findings(
+    versions: &FleetVersions,
+    nodes: &[NodeStatus],
+) -> Vec<FleetFinding> {
+    let mut found = Vec::new();
+    let failed = versions.rollout.as_ref().filter(|one| one.state == RolloutState::Failed);
+    if let Some(rollout) = failed {
+        let (version, base) = (shown(rollout.version), shown(rollout.base));
+        let message = format!(
+            "the rollout of version {version} was rolled back to {base}: {}",
+            rollout.verdict
+        );
+        found.push(FleetFinding { code: "rollout-failed".to_owned(), message });
+    }
+    for node in nodes.iter().filter(|node| node.state == NodeState::Live) {
+        let rejected = node.in_force.as_ref().and_then(|report| report.rejected.as_ref());
+        let is_of_fleet = |version| version == versions.version;
+        if let Some(rejected) = rejected.filter(|one| is_of_fleet(one.version))
+            && node.in_force.as_ref().is_some_and(|report| !is_of_fleet(report.version))
+        {
+            let (name, version) = (&node.name, shown(rejected.version));
+            let message = format!("{name} has rejected version {version}: {}", rejected.reason);
+            found.push(FleetFinding { code: "version-rejected".to_owned(), message });
+        }
+    }
+    found
+}
+
 /// The digests of the nodes that serve, each with its nodes.
 fn drift_message(nodes: &[NodeStatus]) -> String {
-    let mut groups: std::collections::BTreeMap<&str, Vec<&str>> = Default::default();
+    let mut groups: std::collections::BTreeMap<&str, Vec<String>> = Default::default();
     for node in nodes.iter().filter(|node| node.state == NodeState::Live) {
-        groups.entry(&node.digest).or_default().push(&node.name);
+        let version = node.in_force.as_ref().map(|report| format!(" ({})", shown(report.version)));
+        let name = format!("{}{}", node.name, version.unwrap_or_default());
+        groups.entry(&node.digest).or_default().push(name);
     }
     let groups = groups.iter().map(|(digest, names)| {
         let short = digest.get(..12).unwrap_or(digest);
@@ -206,6 +245,7 @@ fn drift_message(nodes: &[NodeStatus]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::versions::{Rejected, Rollout};
 
     fn node(name: &str, state: NodeState, digest: &str) -> NodeStatus {
         let configuration = ConfigurationState {
@@ -235,6 +275,35 @@ mod tests {
         assert!(differs(&nodes));
         let found = findings(&nodes, true);
         assert!(found[0].message.contains("1 on a; 2 on c"), "{found:?}");
+    }
+
+    #[test]
+    fn findings_name_the_nodes_that_do_not_have_the_version_of_the_fleet() {
+        let mut nodes = vec![node("a", NodeState::Live, "1"), node("b", NodeState::Live, "2")];
+        for (node, version) in nodes.iter_mut().zip([3, 2]) {
+            node.in_force = Some(NodeVersion { version: Some(version), ..NodeVersion::default() });
+        }
+        assert!(findings(&nodes, true)[0].message.contains("1 on a (3); 2 on b (2)"));
+        let rejected = Rejected { version: Some(3), rollout: 7, reason: "no a.pass".to_owned() };
+        nodes[1].in_force.as_mut().unwrap().rejected = Some(rejected);
+        let mut versions = FleetVersions { version: Some(3), ..FleetVersions::default() };
+        let found = version_findings(&versions, &nodes);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].message, "b has rejected version 3: no a.pass");
+        // One that it has rejected before is no problem any more.
+        nodes[1].in_force.as_mut().unwrap().version = Some(3);
+        assert!(version_findings(&versions, &nodes).is_empty());
+        let failed = Rollout {
+            version: Some(4),
+            base: Some(3),
+            state: RolloutState::Failed,
+            verdict: "b is not ready".to_owned(),
+            ..Rollout::default()
+        };
+        versions.rollout = Some(failed);
+        let found = version_findings(&versions, &nodes);
+        assert_eq!(found[0].code, "rollout-failed");
+        assert!(found[0].message.contains("version 4 was rolled back to 3: b is not ready"));
     }
 
     #[test]

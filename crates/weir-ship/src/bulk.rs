@@ -43,8 +43,8 @@ pub(crate) enum Verdict {
 
 /// What happened to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ItemVerdict {
-    /// It is in the index now, or was before.
+pub enum ItemVerdict {
+    /// The sink has it now, or had it before.
     Done,
     /// To be repeated.
     Retry(String),

@@ -16,4 +16,7 @@ pub enum ShipError {
     /// The database cannot be read or written.
     #[error("the database cannot be used: {0}")]
     Database(#[from] rusqlite::Error),
+    /// A backfill of Kafka: OpenSearch leaves a document alone that exists, a topic gets it twice.
+    #[error("a sink of Kafka has no backfill: its topic could get transactions twice")]
+    NoBackfill,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use weir_journal::{Address, Position};
+use weir_journal::{Address, Outcome, Position};
 
 /// A document to be sent.
 #[derive(Debug)]
@@ -13,9 +13,13 @@ pub(crate) struct Item {
     pub(crate) id: u128,
     /// Its address in the journal.
     pub(crate) address: Option<Address>,
+    /// How the transaction has ended.
+    pub(crate) outcome: Outcome,
+    /// Time of its receipt in microseconds since 1970.
+    pub(crate) received_us: u64,
     /// It has no payload, because the document with payload was rejected.
     pub(crate) reduced: bool,
-    /// The lines of the action and of the document.
+    /// For OpenSearch the lines of the action and of the document, for Kafka the value of the message.
     pub(crate) lines: Vec<u8>,
 }
 
@@ -106,7 +110,15 @@ mod tests {
     use super::*;
 
     fn item(bytes: usize) -> Item {
-        Item { order: 0, id: 0, address: None, reduced: false, lines: vec![0; bytes] }
+        Item {
+            order: 0,
+            id: 0,
+            address: None,
+            outcome: Outcome::Completed,
+            received_us: 0,
+            reduced: false,
+            lines: vec![0; bytes],
+        }
     }
 
     fn positions(place: u64) -> Positions {

@@ -26,7 +26,7 @@ pub struct RejectedDocument {
     /// Time of the rejection.
     #[schema(value_type = String)]
     pub at: UnixMicros,
-    /// Status of the item; 0 if there was none.
+    /// Status of the item from OpenSearch, or error code of Kafka; 0 if there was none.
     pub status: u16,
     /// Reason.
     pub reason: String,
@@ -105,6 +105,12 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn open(data: &Path, sink: &str) -> Result<Self, StoreError> {
         Ok(Self { connection: weir_store::open(data)?, sink: sink.to_owned() })
+    }
+
+    /// The id of this node in the source of events.
+    pub(crate) fn event_source(&self) -> rusqlite::Result<String> {
+        let read = "SELECT id FROM event_source";
+        self.connection.prepare_cached(read)?.query_row([], |row| row.get(0))
     }
 
     /// Adds rejected documents, durably. Returns how many old ones were dropped for them.

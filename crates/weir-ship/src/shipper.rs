@@ -1,6 +1,9 @@
 //! From the journal to requests, and from responses to the checkpoint.
 
+mod messages;
 mod settle;
+
+pub use messages::EventMessage;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,11 +15,13 @@ use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Reader, Skipped, Transaction};
 use weir_model::TransactionId;
 use weir_model::search_sink::Content;
+use weir_tracker::document::write_event_data;
 use weir_tracker::opensearch::{index_name, write_document};
 use weir_tracker::read_keys;
 
 use crate::backfill::{Backfill, BackfillOptions, BackfillProgress};
 use crate::bulk;
+use crate::destination::{Destination, SinkKind};
 use crate::error::ShipError;
 use crate::pace::{MAX_BYTES, MAX_DOCS, Pace};
 use crate::queue::{Item, Queue};
@@ -45,13 +50,8 @@ pub struct Settings {
     pub keys: Arc<BusinessKeys>,
     /// Bytes of the journal that may be held back for this sink.
     pub max_backlog: u64,
-    /// Retention of indexes of completed transactions.
-    pub keep_completed: Duration,
-    /// Retention of indexes of failed and interrupted transactions.
-    pub keep_failed: Duration,
-    /// Old indexes are deleted every hour; otherwise by [`Shipper::delete_old_indexes`] only, because
-    /// one of several nodes does it.
-    pub deletes_indexes: bool,
+    /// What the sink is.
+    pub destination: Destination,
 }
 
 /// A request that was taken from a [`Shipper`]; its response settles it.
@@ -105,7 +105,8 @@ pub struct Shipper {
     /// Source of the last bulk request: while both have documents, they alternate.
     last: Source,
     pace: Pace,
-    upkeep: Upkeep,
+    /// That of the indexes of OpenSearch.
+    upkeep: Option<Upkeep>,
     in_flight: usize,
     /// A request of the upkeep is in flight: its steps follow each other.
     keeping_up: bool,
@@ -143,13 +144,15 @@ impl Shipper {
             true => readers.map(Reader::metadata_only).collect(),
             false => readers.collect(),
         };
+        let upkeep = match settings.destination {
+            Destination::OpenSearch { keep_completed, keep_failed, deletes_indexes } => {
+                Some(Upkeep::new(&settings.name, [keep_completed, keep_failed], deletes_indexes))
+            }
+            Destination::Kafka => None,
+        };
         Ok(Self {
             records: Records::open(data, &settings.name)?,
-            upkeep: Upkeep::new(
-                &settings.name,
-                [settings.keep_completed, settings.keep_failed],
-                settings.deletes_indexes,
-            ),
+            upkeep,
             settings,
             journal: Arc::clone(journal),
             follower,
@@ -210,8 +213,11 @@ impl Shipper {
     /// Starts a backfill, unless one runs.
     ///
     /// # Errors
-    /// The database cannot be read.
+    /// The database cannot be read, or the sink is Kafka.
     pub fn start_backfill(&mut self, options: &BackfillOptions) -> Result<(), ShipError> {
+        if self.settings.destination.kind() == SinkKind::Kafka {
+            return Err(ShipError::NoBackfill);
+        }
         if self.backfill.as_ref().is_none_or(|one| !one.progress().is_running()) {
             let gaps = self.records.gaps()?;
             self.backfill = Some(Backfill::new(options, gaps, &self.journal));
@@ -227,7 +233,9 @@ impl Shipper {
 
     /// Deletes indexes whose retention has ended, with the next requests.
     pub fn delete_old_indexes(&mut self) {
-        self.upkeep.delete_old();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.delete_old();
+        }
     }
 
     /// Whether the next call of [`Shipper::work`] has something to read at once.
@@ -236,19 +244,21 @@ impl Shipper {
         self.backfill.as_ref().is_some_and(|one| one.progress().is_running())
     }
 
-    /// The next request to be sent, if any may be sent now.
+    /// The next request to OpenSearch to be sent, if any may be sent now.
     #[must_use]
     pub fn next_request(&mut self, now: Instant) -> Option<(Ticket, Request)> {
-        if self.in_flight >= self.pace.max_in_flight() || !self.pace.wait(now).is_zero() {
+        if !self.may_send(now) {
             return None;
         }
+        let source = self.next_source();
+        let upkeep = self.upkeep.as_mut()?;
         // Documents wait for the template: without it, fields would be created by content.
-        let step = if self.keeping_up { None } else { self.upkeep.next(now) };
+        let step = if self.keeping_up { None } else { upkeep.next(now) };
         let (ticket, request) = if let Some(step) = step {
             self.keeping_up = true;
-            let request = self.upkeep.request(&step);
+            let request = upkeep.request(&step);
             (Ticket(Purpose::Upkeep(step)), request)
-        } else if let Some(source) = self.next_source().filter(|_| self.upkeep.is_ready()) {
+        } else if let Some(source) = source.filter(|_| upkeep.is_ready()) {
             let (docs, bytes) = self.pace.limits();
             let items = self.queue_of(source).map(|queue| queue.take(docs, bytes));
             let items = items.unwrap_or_default();
@@ -260,6 +270,10 @@ impl Shipper {
         };
         self.in_flight += 1;
         Some((ticket, request))
+    }
+
+    fn may_send(&self, now: Instant) -> bool {
+        self.in_flight < self.pace.max_in_flight() && self.pace.wait(now).is_zero()
     }
 
     /// Where the next bulk request comes from. A backfill has at most every second one.
@@ -436,24 +450,29 @@ fn item(transaction: &mut Transaction, settings: &Settings) -> Item {
         order: 0,
         id: u128::from_be_bytes(transaction.id),
         address: transaction.address,
+        outcome: transaction.outcome,
+        received_us: transaction.received_us,
         reduced: false,
         lines,
     }
 }
 
-/// Writes the lines of a bulk request for a transaction.
+/// Writes the lines of a bulk request, or the value of a message, for a transaction.
 fn write_lines(
     transaction: &Transaction,
     settings: &Settings,
     content: Content,
     lines: &mut Vec<u8>,
 ) {
+    let (node, node_name) = &settings.node;
+    if settings.destination == Destination::Kafka {
+        return write_event_data(transaction, node_name, content, lines);
+    }
     let index = index_name(&settings.name, transaction);
     let id = TransactionId(u128::from_be_bytes(transaction.id));
     // Neither has a character that JSON escapes.
     let action = format!("{{\"create\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
     lines.extend_from_slice(action.as_bytes());
-    let (node, node_name) = &settings.node;
     write_document(transaction, (node, node_name), content, lines);
     lines.push(b'\n');
 }

@@ -13,6 +13,7 @@ use weir_journal::{Journal, Lag};
 use weir_model::search_sink::Content;
 
 use crate::backfill::{BackfillOptions, BackfillProgress};
+use crate::destination::SinkKind;
 use crate::request::{Request, Response};
 use crate::shipper::FOLLOWER_PREFIX;
 use crate::statistics::Statistics;
@@ -28,6 +29,8 @@ type SendRequest = dyn Fn(&str, Request) -> Sending + Send + Sync;
 /// State of a sink.
 #[derive(Clone, Debug)]
 pub struct SinkState {
+    /// What it is.
+    pub kind: SinkKind,
     /// What it receives.
     pub content: Content,
     /// Figures.
@@ -110,11 +113,12 @@ impl Sinks {
         *self.0.states.lock() = states;
     }
 
-    /// The sink whose documents have the most, if there is one.
+    /// The OpenSearch whose documents have the most, if there is one.
     #[must_use]
     pub fn searched(&self) -> Option<(String, Content)> {
         let states = self.0.states.lock();
-        let all = || states.iter().map(|(name, state)| (name.clone(), state.content));
+        let searched = || states.iter().filter(|(_, state)| state.kind == SinkKind::OpenSearch);
+        let all = || searched().map(|(name, state)| (name.clone(), state.content));
         all().find(|(_, content)| *content == Content::Payload).or_else(|| all().next())
     }
 
@@ -123,11 +127,13 @@ impl Sinks {
         (self.0.send)(sink, request)
     }
 
-    /// Starts a backfill of a sink; false if there is no such sink, one is running, or too many wait.
+    /// Starts a backfill of an OpenSearch; false if there is no such sink, one is running, or too many
+    /// wait.
     #[must_use]
     pub fn backfill(&self, sink: &str, options: BackfillOptions) -> bool {
         let is_free = |state: &SinkState| {
-            state.backfill.as_ref().is_none_or(|backfill| !backfill.is_running())
+            state.kind == SinkKind::OpenSearch
+                && state.backfill.as_ref().is_none_or(|backfill| !backfill.is_running())
         };
         if !self.0.states.lock().get(sink).is_some_and(is_free) {
             return false;

@@ -1,5 +1,7 @@
 //! A journal, a shipper, and an OpenSearch whose responses the tests decide.
 
+mod kafka;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -152,9 +154,11 @@ fn settings(content: Content, max_backlog: u64) -> Settings {
         node: ("0b9e8c1a".to_owned(), "node-1".to_owned()),
         keys: Arc::default(),
         max_backlog,
-        keep_completed: keep,
-        keep_failed: keep,
-        deletes_indexes: true,
+        destination: Destination::OpenSearch {
+            keep_completed: keep,
+            keep_failed: keep,
+            deletes_indexes: true,
+        },
     }
 }
 

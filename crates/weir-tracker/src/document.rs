@@ -1,9 +1,11 @@
 //! Transactions as documents: in the JSON of the admin API, and as the commands show them.
 
 mod build;
+mod event;
 mod result;
 
 pub use crate::nodes::{MissingNode, Nodes, SinkSearch};
+pub use event::write_event_data;
 pub use result::{
     ExportEnd, ExportFailure, Exported, FailedExport, Hit, Page, TailNodes, TailPosition,
 };

@@ -25,10 +25,12 @@ mod limits;
 mod man;
 mod monitor;
 mod pool;
+mod push;
 mod reload;
 mod repair;
 mod resolve;
 mod resubmit;
+mod rollout;
 mod routes;
 mod schema;
 mod serve;
@@ -90,6 +92,13 @@ pub(crate) enum Command {
     /// Show sinks of transactions, rejected documents and gaps
     #[command(subcommand)]
     Sinks(sinks::Command),
+    /// Push a version of the configuration to the fleet
+    Push(push::Args),
+    /// Roll out versions of the configuration
+    #[command(subcommand)]
+    Rollout(rollout::Command),
+    /// Roll all nodes back to a version, or to the one before
+    Rollback(rollout::RollbackArgs),
     /// Print invoices
     Invoice(invoice::Args),
     /// Print usage by consumer, API and operation
@@ -160,6 +169,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Pool(command) => pool::run(&command).map(Exit::from),
         Command::Fleet(command) => fleet::run(&command),
         Command::Sinks(command) => sinks::run(&command).map(Exit::from),
+        Command::Push(args) => push::run(&args),
+        Command::Rollout(command) => rollout::run(&command).map(Exit::from),
+        Command::Rollback(args) => rollout::roll_back(&args).map(Exit::from),
         Command::Invoice(args) => invoice::run(&args),
         Command::Usage(args) => usage::run(&args).map(Exit::from),
         Command::Monitor(command) => monitor::run(&command).map(Exit::from),

@@ -28,6 +28,7 @@ mod telemetry;
 mod thread;
 mod tracker;
 mod upgrade;
+mod versions;
 mod watch;
 
 use crate::exit::Exit;
@@ -104,7 +105,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     match predecessor {
         // It may be writing a backup.
         Some(_) => failpoint::pass("takeover.opened"),
-        None => backup::remove_leftovers(&config.data).context("an interrupted backup")?,
+        None => remove_leftovers(&config)?,
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
@@ -176,9 +177,17 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     builder.build().context("cannot create a runtime")
 }
 
+/// Removes what a process has left that ended in the middle of something.
+fn remove_leftovers(config: &Config) -> anyhow::Result<()> {
+    backup::remove_leftovers(&config.data).context("an interrupted backup")?;
+    versions::recover(config)
+}
+
 /// Loads the configuration; `None` if it has errors, which are printed and reported.
 fn load(source: &Source, predecessor: Option<&Predecessor>) -> Option<Configuration> {
-    let loaded = weir_gateway::configuration::load(source);
+    let version = versions::of_start(predecessor.is_some());
+    let source = Source { version, ..source.clone() };
+    let loaded = weir_gateway::configuration::load(&source);
     if let (Err(findings), Some(predecessor)) = (&loaded, predecessor) {
         predecessor.failed(findings.render(false).trim_end());
     }

@@ -19,7 +19,7 @@ pub(crate) struct SourceArgs {
 impl SourceArgs {
     /// In the form of the configuration crate.
     pub(crate) fn source(&self) -> Source {
-        Source { path: self.path.clone(), overrides: self.set.clone() }
+        Source { path: self.path.clone(), overrides: self.set.clone(), ..Source::default() }
     }
 }
 

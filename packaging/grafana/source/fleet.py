@@ -22,6 +22,18 @@ FLEET = dashboard(
             width=THIRD,
         ),
         graph(
+            "Version of the configuration",
+            "Version in force on each node; 0 for the own files alone.",
+            query(gauge("weir_config_version", ("instance",), "", "max"), "{{instance}}"),
+            width=THIRD,
+        ),
+        graph(
+            "Rollbacks",
+            "Failed rollouts of versions, which were rolled back.",
+            query("increase(weir_config_rollbacks_total[1h])", "{{instance}}"),
+            width=THIRD,
+        ),
+        graph(
             "Failures",
             "Failed attempts to connect or to renew the lease.",
             query(rate("weir_fleet_failures_total", ("instance",)), "{{instance}}"),

@@ -2,7 +2,8 @@
 
 use super::{
     Api, audit, configuration, count, event, explain, export, fleet, invoice, job, journal, lab,
-    limit, live, pool, resubmit, session, sink, tail, test_request, token, transaction, usage,
+    limit, live, pool, resubmit, rollout, session, sink, tail, test_request, token, transaction,
+    usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -80,6 +81,12 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Viewer, routes!(fleet::status))
         .add(Viewer, routes!(fleet::verify))
         .add(Admin, routes!(fleet::retire))
+        .add(Viewer, routes!(rollout::versions))
+        .add(Admin, routes!(rollout::push))
+        .add(Viewer, routes!(rollout::show))
+        .add(Admin, routes!(rollout::start))
+        .add(Operator, routes!(rollout::act))
+        .add(Operator, routes!(rollout::roll_back))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))
         .add(Viewer, routes!(export::export))

@@ -178,10 +178,15 @@ pub(super) async fn retire(
 }
 
 impl Call {
-    fn fleet(&self) -> Result<&weir_fleet::Handle> {
+    pub(super) fn fleet(&self) -> Result<&weir_fleet::Handle> {
         self.api.sources.fleet.as_ref().ok_or(NO_FLEET)
     }
 }
+
+pub(super) const NO_CHECK: Problem = Problem::unavailable(
+    "The version cannot be checked",
+    "weir is stopping, or the check timed out; try again later.",
+);
 
 const UNKNOWN_NODE: Problem = Problem::not_found("Unknown node", "GET /v1/fleet lists the nodes.");
 

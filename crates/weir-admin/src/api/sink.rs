@@ -15,7 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 use weir_model::UnixMicros;
-use weir_ship::{BackfillOptions, RejectedDocument, ShipError, ShipGap, SinkState, Sinks};
+use weir_ship::{
+    BackfillOptions, RejectedDocument, ShipError, ShipGap, SinkKind, SinkState, Sinks,
+};
 use weir_tracker::{MAX_PAGE_HITS, TrackerError};
 
 /// Default number of listed documents and gaps.
@@ -114,7 +116,7 @@ pub(super) async fn gaps(
         (status = 202, description = "The backfill starts."),
         (status = 400, description = "The period is invalid."),
         (status = 404, description = "Unknown sink."),
-        (status = 409, description = "A backfill of this sink is running, or recording is off.")))]
+        (status = 409, description = "A backfill of this sink is running, the sink is Kafka, or recording is off.")))]
 pub(super) async fn backfill(
     call: Call,
     Path(name): Path<String>,
@@ -127,13 +129,24 @@ pub(super) async fn backfill(
         return Err(Problem::bad("`from` must be before `to`."));
     }
     let sinks = call.sinks()?;
-    if !sinks.states().contains_key(&name) {
-        return Err(Problem::not_found("Unknown sink", "GET /v1/sinks lists the sinks."));
+    match sinks.states().get(&name).map(|state| state.kind) {
+        Some(SinkKind::OpenSearch) => {}
+        Some(SinkKind::Kafka) => return Err(NO_BACKFILL),
+        None => {
+            return Err(Problem::not_found("Unknown sink", "GET /v1/sinks lists the sinks."));
+        }
     }
     let details = json!({"from": from, "to": to, "all": all}).to_string();
     call.audit(Action::Backfill, name.as_str(), details).await?;
     if sinks.backfill(&name, options) { Ok(StatusCode::ACCEPTED) } else { Err(RUNNING) }
 }
+
+const NO_BACKFILL: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "no-backfill",
+    "A sink of Kafka has no backfill",
+    "Its topic could get transactions twice. `weir search --export` writes those of a period.",
+);
 
 const RUNNING: Problem = Problem::fixed(
     StatusCode::CONFLICT,

@@ -20,6 +20,8 @@ settings! {
         pub quotas: FleetQuotas = section(),
         /// Rates of the fleet.
         pub rates: FleetRates = section(),
+        /// The configuration of the nodes: own files, or versions of the fleet.
+        pub config: FleetConfig = section(),
         /// Secret of at least 32 bytes that all nodes of the fleet have, for example the output of
         /// `openssl rand -base64 32`. Nodes sign their requests to each other with it.
         key = by_hand(Kind::Secret).absent("nodes do not query each other"),
@@ -65,6 +67,30 @@ settings! {
         // In hundredths of a percent.
         pub overdraft: u32 = percent().default("5%"),
     }
+}
+
+settings! {
+    /// The configuration of the nodes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FleetConfig is "the configuration of the nodes" {
+        /// `files`: each node has all its files. `fleet`: sections that are not in the own file of a
+        /// node are in the version of the fleet that `weir push` and `weir rollout` set.
+        pub source: ConfigSource = choice().default("files"),
+        /// Shortest time of a stage of a rollout, and the time after which a version of a node is its
+        /// last good one.
+        pub stage: Duration = positive().default("2m"),
+    }
+}
+
+/// Where the sections come from that are not in the own file of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum ConfigSource {
+    /// There are none.
+    #[default]
+    Files,
+    /// The version of the fleet.
+    Fleet,
 }
 
 /// Calls beyond the slices of a node while the database cannot be reached.

@@ -2,6 +2,7 @@
 
 use super::archive::Archive;
 use super::events::TriggerKeys;
+use super::kafka::KafkaSink;
 use super::search_sink::SearchSinkKeys;
 use crate::formats;
 use std::sync::Arc;
@@ -58,8 +59,10 @@ pub struct Tracker {
     pub keys: Arc<BusinessKeys>,
     /// Triggers: rules on finished transactions.
     pub triggers: Vec<Trigger>,
-    /// Sinks of transactions.
+    /// OpenSearch as a sink of transactions.
     pub sinks: Vec<SearchSink>,
+    /// Topics of Kafka as sinks of transactions.
+    pub kafka: Vec<KafkaSink>,
     /// Retention of headers and bodies of successful transactions.
     pub keep_completed: Duration,
     /// Retention of failed and aborted transactions.
@@ -85,7 +88,8 @@ settings! {
         keys = by_hand(Kind::Table(Names::Name, &KEY)),
         /// Triggers: rules on transactions that send an event for each matching one.
         triggers = by_hand(Kind::List(&Kind::Object(TriggerKeys::SHAPE))),
-        /// Sinks: an OpenSearch that receives all transactions, for searches over many nodes.
+        /// Sinks that receive all transactions: an OpenSearch for searches over many nodes, or a topic of
+        /// Kafka.
         sinks = by_hand(Kind::List(&Kind::Object(SearchSinkKeys::SHAPE))),
         /// Retention of transactions, within `journal.disk`.
         pub(crate) keep: Retention = section(),

@@ -47,8 +47,14 @@ pub fn import_openapi(
     let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
     let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
-    let read =
-        draft::read(Path::new("import"), Some(&text), &[], Surroundings::Process, &mut report);
+    let read = draft::read(
+        Path::new("import"),
+        Some(&text),
+        &[],
+        Surroundings::Process,
+        &|_, _| None,
+        &mut report,
+    );
     let imported = match &read {
         Ok(draft) if !report.has_errors() => written(draft, file, handler, compile, &mut report),
         _ => None,
@@ -57,7 +63,12 @@ pub fn import_openapi(
         Ok(draft) => (draft.texts, draft.files),
         Err(read) => read,
     };
-    imported.ok_or_else(|| Findings { list: report.finish(&texts), files, texts })
+    imported.ok_or_else(|| Findings {
+        list: report.finish(&texts),
+        files,
+        texts,
+        ..Findings::default()
+    })
 }
 
 fn written(

@@ -158,7 +158,7 @@ impl Resolver<'_> {
 
     /// The TLS of connections to an engine, `Some(None)` for none; `None` with a finding. It is left out
     /// on this machine (`is_near`) unless it is `requested`, and where `plain` says so.
-    fn engine_tls(
+    pub(super) fn engine_tls(
         &mut self,
         fields: &Fields<'_>,
         is_near: bool,

@@ -4,7 +4,7 @@ use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::search_sink::{SearchSinkKeep, SearchSinkKeys};
 use crate::config::tracker::TrackerKeys;
-use crate::config::{Scheme, Target, Tracker, Upstream};
+use crate::config::{KafkaSink, Scheme, Target, Tracker, Upstream};
 use std::collections::HashSet;
 use std::time::Duration;
 use weir_document::draft::Node;
@@ -17,14 +17,17 @@ const MAX_SINKS: usize = 8;
 const MAX_NAME: usize = 32;
 
 impl Resolver<'_> {
-    /// `tracker.sinks`.
-    pub(super) fn search_sinks(
+    /// `tracker.sinks`: those of OpenSearch, and those of Kafka.
+    pub(super) fn sinks(
         &mut self,
         root: &Fields<'_>,
         upstreams: &[Option<Upstream>],
         recorded: &Tracker,
-    ) -> Vec<SearchSink> {
-        let Some(tracker) = root.object("tracker", TrackerKeys::SHAPE) else { return Vec::new() };
+    ) -> (Vec<SearchSink>, Vec<KafkaSink>) {
+        let (mut search, mut kafka) = (Vec::new(), Vec::new());
+        let Some(tracker) = root.object("tracker", TrackerKeys::SHAPE) else {
+            return (search, kafka);
+        };
         let nodes = tracker.many("sinks");
         if let Some(node) = nodes.get(MAX_SINKS) {
             let message = format!("more than {MAX_SINKS} sinks");
@@ -35,16 +38,23 @@ impl Resolver<'_> {
             self.report.error(codes::CONFLICT, node.at, message);
         }
         let mut names = HashSet::new();
-        let sinks = nodes.iter().take(MAX_SINKS).filter_map(|node| {
+        for node in nodes.iter().take(MAX_SINKS) {
             let fields = Fields::new(node, SearchSinkKeys::SHAPE);
-            let sink = self.search_sink(&fields, upstreams, recorded)?;
-            if !names.insert(sink.name.clone()) {
+            let name = if fields.get("kafka").is_some() {
+                let Some(sink) = self.kafka_sink(&fields) else { continue };
+                kafka.push(sink);
+                kafka.last().map(|sink| sink.name.clone())
+            } else {
+                let Some(sink) = self.search_sink(&fields, upstreams, recorded) else { continue };
+                search.push(sink);
+                search.last().map(|sink| sink.name.clone())
+            };
+            if !names.insert(name) {
                 let help = "set `name`";
                 self.report.error(codes::DUPLICATE_NAME, node.at, "duplicate name").help(help);
             }
-            Some(sink)
-        });
-        sinks.collect()
+        }
+        (search, kafka)
     }
 
     fn search_sink(
@@ -81,7 +91,7 @@ impl Resolver<'_> {
     }
 
     /// A name that may be a part of the name of an index and of a follower.
-    fn sink_name(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn sink_name(&mut self, node: &Node) -> Option<String> {
         let name = node.text()?;
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.len() > MAX_NAME || !name.bytes().all(allowed) {

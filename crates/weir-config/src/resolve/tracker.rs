@@ -58,6 +58,7 @@ impl Resolver<'_> {
             keys: Arc::new(self.business_keys(&fields)),
             triggers: Vec::new(),
             sinks: Vec::new(),
+            kafka: Vec::new(),
             keep_completed: keep.completed,
             keep_failed: keep.failed,
         }

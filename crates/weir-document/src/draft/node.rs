@@ -46,6 +46,8 @@ pub struct Scalar {
     pub plain: bool,
     /// Whether the text is the content of a file.
     pub from_file: bool,
+    /// Whether the text has the value of an environment variable.
+    pub from_env: bool,
     /// Whether a substitution failed: a finding has been reported, and no further one should be.
     pub lost: bool,
 }

@@ -1,6 +1,7 @@
 //! Reads the main file and its included files.
 
 use super::node::{Data, Node, Scalar};
+use super::overlay::{self, VersionFolder};
 use super::{Draft, glob, substitute, yaml};
 use crate::finding::{Diagnostics, codes};
 use crate::source_map::{SourceMap, Span};
@@ -38,12 +39,14 @@ pub(crate) struct Reader<'r> {
 /// The result of reading: the draft, if there is one, and in any case the files that were read.
 pub(super) type Read = Result<Draft, (SourceMap, Vec<PathBuf>)>;
 
-/// Reads the draft at `path`, or `text` in place of the file.
+/// Reads the draft at `path`, or `text` in place of the file; `version` finds the folder of the version
+/// whose sections are added.
 pub fn read(
     path: &Path,
     text: Option<&str>,
     sets: &[(String, String)],
     surroundings: Surroundings,
+    version: VersionFolder<'_>,
     report: &mut Diagnostics,
 ) -> Read {
     let plain = Reader::plain(SourceMap::default(), report);
@@ -55,7 +58,15 @@ pub fn read(
     let Some(mut root) = root else { return Err((reader.texts, reader.files)) };
     let main = canonical(reader.texts.path(root.at.file));
     reader.include(&root, &mut vec![main]);
-    for (at, value) in sets {
+    // Where the version is comes first: further overrides may be of its sections.
+    let (own, rest): (Vec<_>, Vec<_>) = sets.iter().partition(|(at, _)| overlay::is_own(at));
+    for (at, value) in own {
+        reader.set(&mut root, at, value);
+    }
+    if let Some(folder) = version(&root, &reader.texts) {
+        reader.overlay(&mut root, &folder);
+    }
+    for (at, value) in rest {
         reader.set(&mut root, at, value);
     }
     let sealed = surroundings == Surroundings::Nothing;
@@ -89,7 +100,7 @@ impl<'r> Reader<'r> {
         self.texts
     }
 
-    fn main_file(&mut self, path: &Path) -> Option<Node> {
+    pub(super) fn main_file(&mut self, path: &Path) -> Option<Node> {
         let file = if path.is_dir() { path.join("weir.yaml") } else { path.to_owned() };
         match self.read_file(&file) {
             Ok(text) => self.parse(&file, &text),
@@ -145,7 +156,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads the files that `node` includes; `chain` are the including files.
-    fn include(&mut self, node: &Node, chain: &mut Vec<PathBuf>) {
+    pub(super) fn include(&mut self, node: &Node, chain: &mut Vec<PathBuf>) {
         let Some(include) = node.get("include") else { return };
         let items = include.items().unwrap_or(std::slice::from_ref(include));
         for item in items {
@@ -201,7 +212,8 @@ impl<'r> Reader<'r> {
 
 /// A null, for an empty value.
 pub(super) fn null(at: Span) -> Node {
-    let scalar = Scalar { text: String::new(), plain: true, from_file: false, lost: false };
+    let scalar =
+        Scalar { text: String::new(), plain: true, from_file: false, from_env: false, lost: false };
     Node { at, data: Data::Scalar(scalar) }
 }
 

@@ -26,6 +26,7 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
             scalar.lost = true;
             return;
         };
+        scalar.from_env = scalar.text.replace("$${", "").contains("${");
         scalar.text = text;
     }
     if !is_file {
@@ -38,10 +39,11 @@ fn substitute_scalar(reader: &mut Reader<'_>, scalar: &mut Scalar, at: Span) {
         return;
     }
     let path = reader.texts.resolve(at.file, &path);
+    reader.report.value_of_file(at, &path);
     match reader.read_named(&path, at) {
         Some(mut text) => {
             trim_one_line(&mut text);
-            *scalar = Scalar { text, plain: false, from_file: true, lost: false };
+            *scalar = Scalar { text, plain: false, from_file: true, from_env: false, lost: false };
         }
         None => scalar.lost = true,
     }

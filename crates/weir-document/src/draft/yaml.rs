@@ -146,6 +146,7 @@ impl Builder {
                     text: text.into_owned(),
                     plain: style == ScalarStyle::Plain,
                     from_file: false,
+                    from_env: false,
                     lost: false,
                 };
                 self.add(Node { at, data: Data::Scalar(scalar) }, anchor, report)?;

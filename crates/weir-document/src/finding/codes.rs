@@ -49,6 +49,7 @@ codes! {
     INCLUDE "include" "Included files form a cycle, are nested too deep, or are too many; or a pattern matches no file (a warning)."
     INTROSPECTION_FOR_ANYBODY "introspection-for-anybody" "An `auth` with `introspect` has neither `audience` nor `scopes`, so that tokens for other services are accepted (a warning)."
     JWT_FOR_ANYBODY "jwt-for-anybody" "An `auth` with `jwt` has no `issuer` or no `audience`, so that tokens for other services are accepted (a warning)."
+    LITERAL_SECRET "literal-secret" "A version of the configuration of a fleet has a secret in its text: write `\"file:NAME\"` or `\"${env:NAME}\"`, which each node resolves."
     MISSING_FILE "missing-file" "A file or folder does not exist."
     MISSING_KEY "missing-key" "A required key is missing."
     MISSING_UNIT "missing-unit" "A time, size or rate has no unit."

@@ -1,6 +1,6 @@
 //! Collects the findings of a configuration.
 
-use super::{Fault, Finding, Findings, RelatedLocation, Severity};
+use super::{Fault, Finding, Findings, RelatedLocation, Secrets, Severity, codes};
 use crate::source_map::{FileId, SourceMap, Span};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,12 @@ pub struct Diagnostics {
     unread: Vec<FileId>,
     /// Other files that were read or tested for existence.
     read: Vec<PathBuf>,
+    /// Files whose content is the value at a location.
+    files: Vec<(Span, PathBuf)>,
+    /// Locations of secrets that files have.
+    of_files: Vec<Span>,
+    /// Locations of secrets that stand in a text.
+    literal: Vec<Span>,
 }
 
 /// A finding under construction.
@@ -150,6 +156,23 @@ impl Diagnostics {
         near.map(|near| format!("did you mean `{near}`?"))
     }
 
+    /// Records that the value at a location is the content of a file.
+    pub(crate) fn value_of_file(&mut self, at: Span, path: &Path) {
+        self.files.push((at, path.to_owned()));
+    }
+
+    /// Records that the value at a location is a secret, which a file has.
+    pub(crate) fn secret_of_file(&mut self, at: Span) {
+        self.of_files.push(at);
+    }
+
+    /// Records a secret that stands in a text.
+    pub(crate) fn literal_secret(&mut self, at: Span) {
+        if !self.literal.contains(&at) {
+            self.literal.push(at);
+        }
+    }
+
     /// Redacts the location in every excerpt.
     pub fn redact(&mut self, at: Span) {
         self.secrets.push(at);
@@ -164,7 +187,24 @@ impl Diagnostics {
     /// are all files that were read.
     pub fn findings(&mut self, texts: SourceMap, files: Vec<PathBuf>) -> Findings {
         let list = self.finish(&texts);
-        Findings { list, files, texts: texts.redact(&self.secrets, &self.unread) }
+        let is_secret =
+            |(at, path): &(Span, PathBuf)| self.of_files.contains(at).then(|| path.clone());
+        let of_files = self.files.iter().filter_map(is_secret).collect();
+        let literal = |at: &Span| {
+            let message = "a secret stands in a version of the configuration";
+            let mut one = Diagnostic::new(
+                codes::LITERAL_SECRET,
+                Severity::Error,
+                Some(*at),
+                message.to_owned(),
+            );
+            one.help("write `\"file:NAME\"` or `\"${env:NAME}\"`: each node has its own");
+            finding(&one, &texts)
+        };
+        let literal = self.literal.iter().map(literal).collect();
+        let secrets = Box::new(Secrets { files: of_files, literal });
+        let texts = texts.redact(&self.secrets, &self.unread);
+        Findings { list, files, texts, secrets }
     }
 
     /// The findings in the order of files and lines.

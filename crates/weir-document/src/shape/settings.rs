@@ -545,7 +545,7 @@ pub fn literal(text: &str) -> Node {
         Data::Map(pairs.map(member).collect())
     } else {
         let text = text.to_owned();
-        Data::Scalar(Scalar { text, plain: true, from_file: false, lost: false })
+        Data::Scalar(Scalar { text, plain: true, from_file: false, from_env: false, lost: false })
     };
     Node { at, data }
 }

@@ -47,6 +47,16 @@ fn an_event_is_a_cloud_event() {
     let source = event["source"].as_str().unwrap();
     assert!(source.starts_with("urn:weir:") && source.ends_with(":test"), "{source}");
     assert_eq!((due.path.as_str(), &event["data"]["n"]), ("/in", &json!(1)));
+    assert_eq!(event["subject"], "s");
+}
+
+#[test]
+fn an_event_without_a_subject_has_none() {
+    let (_folder, mut queue) = queue(&[]);
+    let batch = queue.begin(SECOND).unwrap();
+    let text = batch.text(&Event { subject: String::new(), ..event("a") });
+    let event: Value = serde_json::from_str(&text).unwrap();
+    assert!(event.get("subject").is_none(), "{event}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 
 fn with_sets(path: &Path, sets: &[(&str, &str)]) -> Result<Configuration, Findings> {
     let overrides = sets.iter().map(|(p, v)| ((*p).to_owned(), (*v).to_owned())).collect();
-    load(&Source { path: path.to_owned(), overrides })
+    load(&Source { path: path.to_owned(), overrides, ..Default::default() })
 }
 
 const MAIN: &str = "listen: [127.0.0.1:1000]\ninclude: more.yaml\n";

@@ -31,7 +31,7 @@ fn folder(text: &str) -> tempfile::TempDir {
 
 fn load_folder(text: &str) -> Result<Configuration, Vec<(&'static str, usize)>> {
     let folder = folder(text);
-    let source = Source { path: folder.path().to_owned(), overrides: Vec::new() };
+    let source = Source { path: folder.path().to_owned(), ..Default::default() };
     load(&source).map_err(|f| f.list.iter().map(|f| (f.code, f.line)).collect())
 }
 
@@ -109,7 +109,7 @@ fn keys_of_every_family_verify() {
         ));
     }
     std::fs::write(folder.path().join("weir.yaml"), text).expect("writable");
-    let source = Source { path: folder.path().to_owned(), overrides: Vec::new() };
+    let source = Source { path: folder.path().to_owned(), ..Default::default() };
     let loaded = load(&source).map_err(|f| f.render(false)).expect("loads");
     let signers = [
         (Algorithm::HS256, EncodingKey::from_secret(secret.as_bytes())),

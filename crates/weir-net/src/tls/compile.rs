@@ -165,13 +165,14 @@ fn verifier(
     builder.build()
 }
 
-/// TLS towards upstreams, and the engines and the nodes of the fleet: roots, client certificate, ALPN.
+/// TLS towards upstreams, sinks, and the engines and the nodes of the fleet: roots, client certificate, ALPN.
 #[derive(Debug, Default)]
 pub struct UpstreamClients {
     upstreams: Vec<Option<Arc<ClientConfig>>>,
     database: Option<Arc<ClientConfig>>,
     peers: Option<Arc<ClientConfig>>,
     redis: Option<Arc<ClientConfig>>,
+    kafka: Vec<Option<Arc<ClientConfig>>>,
 }
 
 impl UpstreamClients {
@@ -191,6 +192,7 @@ impl UpstreamClients {
         let client = |tls: Option<&UpstreamTls>, alpn: Vec<Vec<u8>>| {
             tls.map(|tls| certificates.client_config(tls, alpn)).transpose()
         };
+        let kafka = config.tracker.kafka.iter().map(|sink| client(sink.tls.as_ref(), Vec::new()));
         let fleet = config.fleet.as_ref();
         let database = fleet.and_then(|fleet| fleet.postgres.tls.as_ref());
         let peers = fleet.and_then(|fleet| fleet.peers.as_ref()?.tls.as_ref());
@@ -200,6 +202,7 @@ impl UpstreamClients {
             database: client(database, Vec::new())?,
             peers: client(peers, vec![b"http/1.1".to_vec()])?,
             redis: client(redis, Vec::new())?,
+            kafka: kafka.collect::<Result<_, _>>()?,
         })
     }
 
@@ -216,6 +219,11 @@ impl UpstreamClients {
     /// That of the other nodes of the fleet; `None` without TLS.
     pub fn peers(&self) -> Option<&Arc<ClientConfig>> {
         self.peers.as_ref()
+    }
+
+    /// That of a sink of Kafka by its index; `None` without TLS.
+    pub fn kafka(&self, index: usize) -> Option<&Arc<ClientConfig>> {
+        self.kafka.get(index)?.as_ref()
     }
 
     /// That of the Redis of the fleet; `None` without TLS.

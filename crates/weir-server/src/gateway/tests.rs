@@ -108,7 +108,7 @@ fn load(dir: &Path, upstream: SocketAddr) -> (Arc<Config>, Compiled) {
     ] {
         std::fs::write(dir.join(name), text).unwrap();
     }
-    let source = Source { path: dir.join("weir.yaml"), overrides: vec![] };
+    let source = Source { path: dir.join("weir.yaml"), ..Default::default() };
     let loaded =
         weir_gateway::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
     (Arc::new(loaded.config), loaded.compiled)

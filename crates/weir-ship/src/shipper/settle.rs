@@ -28,8 +28,9 @@ impl Shipper {
         now: Instant,
     ) {
         self.keeping_up = false;
-        match self.upkeep.settle(step, response, Timestamp::now()) {
-            StepVerdict::Done if self.template_at_fault && self.upkeep.is_ready() => {
+        let Some(upkeep) = &mut self.upkeep else { return };
+        match upkeep.settle(step, response, Timestamp::now()) {
+            StepVerdict::Done if self.template_at_fault && upkeep.is_ready() => {
                 self.succeeded();
             }
             StepVerdict::Done => self.pace.succeeded(),
@@ -75,7 +76,7 @@ impl Shipper {
         }
     }
 
-    fn settle_items(
+    pub(super) fn settle_items(
         &mut self,
         source: Source,
         items: Vec<Item>,
@@ -84,7 +85,7 @@ impl Shipper {
     ) -> Result<(), ShipError> {
         let count = items.len();
         let (mut again, mut reject, mut done) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut retry, mut pause) = (None, None);
+        let (mut retry, mut pause, mut unread) = (None, None, Ok(()));
         for (mut item, verdict) in items.into_iter().zip(verdicts) {
             match verdict {
                 ItemVerdict::Done => done.push(item.order),
@@ -100,9 +101,8 @@ impl Shipper {
                     Ok(true) => again.push(item),
                     Ok(false) => reject.push((item, status, reason)),
                     Err(error) => {
+                        unread = Err(error);
                         again.push(item);
-                        self.put_back(source, again);
-                        return Err(error);
                     }
                 },
             }
@@ -122,7 +122,7 @@ impl Shipper {
             (None, Some(reason)) => self.failed(&reason, now),
             (None, None) => self.succeeded(),
         }
-        rejected
+        rejected.and(unread)
     }
 
     /// Replaces a rejected document by one without payload, once. False if there is none.
@@ -203,7 +203,9 @@ impl Shipper {
         }
         self.statistics.paused = Some(reason);
         self.pace.paused(now);
-        self.upkeep.begin_again();
+        if let Some(upkeep) = &mut self.upkeep {
+            upkeep.begin_again();
+        }
     }
 
     fn put_back(&mut self, source: Source, items: Vec<Item>) {

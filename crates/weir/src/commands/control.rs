@@ -62,7 +62,7 @@ impl ControlArgs {
     }
 
     fn load(&self) -> anyhow::Result<Config> {
-        let source = Source { path: self.config.clone(), overrides: Vec::new() };
+        let source = Source { path: self.config.clone(), ..Default::default() };
         let loaded = weir_gateway::configuration::load(&source).map_err(|_| {
             let path = self.config.display();
             anyhow::anyhow!("{path} has errors; see `weir check`, or use --data")

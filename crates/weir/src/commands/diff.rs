@@ -81,7 +81,7 @@ struct RouteDifference {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let load = |path: &Path, running: Vec<(String, String)>| {
         let overrides = running.into_iter().chain(args.set.iter().cloned()).collect();
-        let source = Source { path: path.to_owned(), overrides };
+        let source = Source { path: path.to_owned(), overrides, ..Default::default() };
         findings::accepted(weir_gateway::configuration::load(&source))
     };
     let (old, new) = match &args.paths[..] {

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         args.server.client()?.post("/v1/explain", &serde_json::to_value(&request)?)?
     } else {
         let path = config.unwrap_or_else(|| args.server.config().to_owned());
-        let loaded = weir_gateway::configuration::load(&Source { path, overrides: Vec::new() });
+        let loaded = weir_gateway::configuration::load(&Source { path, ..Default::default() });
         let Some(loaded) = findings::accepted(loaded) else { return Ok(Exit::Findings) };
         explain::offline(Arc::new(loaded.config), loaded.compiled, request.request_text()?)??
     };

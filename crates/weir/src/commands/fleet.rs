@@ -1,5 +1,6 @@
 //! `weir fleet`: nodes of the fleet and its database.
 
+use super::rollout;
 use super::server_args::ServerArgs;
 use super::sinks::sinks_of;
 use crate::exit::Exit;
@@ -12,8 +13,9 @@ use weir_admin::sinks::{BackfillBody, SinkView};
 use weir_fleet::database::{Connect, Connection};
 use weir_fleet::schema;
 use weir_fleet::status::{FleetStatus, NodeStatus, RedisStatus};
+use weir_fleet::versions::shown;
 use weir_model::UnixMicros;
-use weir_ship::BackfillState;
+use weir_ship::{BackfillState, SinkKind};
 
 /// Interval of checks of a backfill.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -93,7 +95,7 @@ pub(crate) struct RetireArgs {
 /// Arguments of `weir fleet backfill`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackfillArgs {
-    /// Name of the sink [default: the only one]
+    /// Name of the sink [default: the only OpenSearch]
     #[arg(long, value_name = "NAME")]
     sink: Option<String>,
     /// Transactions received from this time on (RFC 3339)
@@ -135,6 +137,10 @@ fn status(args: &StatusArgs) -> anyhow::Result<()> {
         let state = if *up { "up" } else { "down" };
         output::line(&format!("Redis {state} at {}", escape::line(at)));
     }
+    if let Some(versions) = &status.versions {
+        let names: Vec<_> = nodes.iter().map(|node| (node.id.clone(), node.name.clone())).collect();
+        rollout::print(versions, &names);
+    }
     let header = ["NODE", "STATE", "BOOT", "VERSION", "CONFIGURATION", "SEEN", "CLOCK", "ID"];
     let rows: Vec<[String; 8]> = nodes.iter().map(|node| row(node, &status.node)).collect();
     output::text(&table(header, &rows));
@@ -152,11 +158,20 @@ fn row(node: &NodeStatus, reporting: &str) -> [String; 8] {
         node.state.to_string(),
         node.boot.to_string(),
         escape::line(&node.version),
-        escape::line(node.digest.get(..12).unwrap_or(&node.digest)),
+        configuration(node),
         format!("{:.0} s ago", node.silent_seconds),
         format!("{:+} ms", node.offset_ms),
         escape::line(&node.id),
     ]
+}
+
+/// The digest of the configuration, with the number of the version.
+fn configuration(node: &NodeStatus) -> String {
+    let digest = escape::line(node.digest.get(..12).unwrap_or(&node.digest));
+    match &node.in_force {
+        Some(report) => format!("{digest} ({})", shown(report.version)),
+        None => digest,
+    }
 }
 
 fn migrate(args: &MigrateArgs) -> anyhow::Result<Exit> {
@@ -192,16 +207,19 @@ fn retire(args: &RetireArgs) -> anyhow::Result<()> {
     client.post_only(&format!("/v1/fleet/nodes/{id}/retire{lost}"), &serde_json::Value::Null)
 }
 
-/// The only sink with this name, or the only one.
+/// The only sink with this name, or the only OpenSearch.
 fn sink(server: &ServerArgs, name: Option<&str>) -> anyhow::Result<SinkView> {
     let lists = sinks_of(server, Some("here"))?;
     let mut found: Vec<SinkView> = lists.nodes.into_iter().flat_map(|node| node.sinks).collect();
-    found.retain(|sink| name.is_none_or(|name| sink.name == name));
+    found.retain(|sink| match name {
+        Some(name) => sink.name == name,
+        None => sink.kind == SinkKind::OpenSearch,
+    });
     match (found.pop(), found.is_empty(), name) {
         (Some(sink), true, _) => Ok(sink),
         (None, _, Some(name)) => bail!("unknown sink `{name}`; `weir sinks list` lists the sinks"),
-        (None, _, None) => bail!("there is no sink: set `tracker.sinks`"),
-        _ => bail!("there are several sinks: name one with --sink"),
+        (None, _, None) => bail!("there is no sink of OpenSearch: set `tracker.sinks`"),
+        _ => bail!("there are several sinks of OpenSearch: name one with --sink"),
     }
 }
 

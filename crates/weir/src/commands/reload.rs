@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // The address of the admin listener is in the configuration, which may have the errors.
     let config = args.server.config();
     if !args.server.is_selected()? && config.exists() {
-        let source = weir_config::Source { path: config.to_owned(), overrides: Vec::new() };
+        let source = weir_config::Source { path: config.to_owned(), ..Default::default() };
         if findings::accepted(weir_gateway::configuration::load(&source)).is_none() {
             output::error(&format!(
                 "{} has errors; the previous configuration stays in force",
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// `error[code]: message`, its location and the remedy.
-fn print(finding: &FindingInfo) {
+pub(super) fn print(finding: &FindingInfo) {
     let severity = if finding.error { "error" } else { "warning" };
     let FindingInfo { code, file, line, column, message, help, .. } = finding;
     output::note(&format!("{severity}[{code}]: {}", escape::line(message)));

@@ -152,7 +152,7 @@ impl ServerArgs {
         let path = self.config();
         let loaded = if path.exists() {
             let (path, overrides) = (path.to_owned(), Vec::new());
-            weir_gateway::configuration::load(&Source { path, overrides })
+            weir_gateway::configuration::load(&Source { path, overrides, ..Default::default() })
         } else {
             weir_gateway::configuration::load_text("weir.yaml", "{}")
         };

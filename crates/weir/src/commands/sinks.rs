@@ -3,7 +3,7 @@
 use super::server_args::ServerArgs;
 use crate::{escape, output, table};
 use weir_admin::sinks::{NodeSinks, SinkLists, SinkView};
-use weir_ship::{BackfillState, RejectedDocument, ShipGap};
+use weir_ship::{BackfillState, RejectedDocument, ShipGap, SinkKind};
 
 /// Commands on sinks.
 #[derive(Debug, clap::Subcommand)]
@@ -87,11 +87,13 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     }
     let all: Vec<(&NodeSinks, &SinkView)> =
         nodes.iter().flat_map(|node| node.sinks.iter().map(move |sink| (node, sink))).collect();
-    let header = ["NODE", "SINK", "CONTENT", "LAG", "RECORDS", "DOCS", "REJECTED", "GAPS", "STATE"];
+    let header =
+        ["NODE", "SINK", "KIND", "CONTENT", "LAG", "RECORDS", "DOCS", "REJECTED", "GAPS", "STATE"];
     table::print(&all, false, header, |(node, sink)| {
         [
             escape::line(&node.node),
             escape::line(&sink.name),
+            kind(sink.kind).to_owned(),
             sink.content.clone(),
             format!("{:.1} s", sink.lag.seconds),
             sink.lag.records.to_string(),
@@ -101,6 +103,13 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
             state(sink),
         ]
     })
+}
+
+fn kind(kind: SinkKind) -> &'static str {
+    match kind {
+        SinkKind::OpenSearch => "opensearch",
+        SinkKind::Kafka => "kafka",
+    }
 }
 
 fn state(sink: &SinkView) -> String {

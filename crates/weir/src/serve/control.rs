@@ -1,5 +1,7 @@
 //! The control loop: signals, file changes, reload, stop.
 
+mod version;
+
 use super::archive;
 use super::control_socket::{Command, Response};
 use super::delivery::Handle;
@@ -15,6 +17,7 @@ use super::service_manager;
 use super::ship;
 use super::telemetry::{Counters, Families, Telemetry};
 use super::upgrade::Upgrades;
+use super::versions::{self, Versions};
 use super::watch::{State, Watch};
 use crate::backup::Backup;
 use crate::data_folder::metering_settings;
@@ -28,7 +31,7 @@ use tokio::sync::{mpsc, oneshot};
 use weir_admin::configuration::{Configuration, Reload, ReloadCommand, ReloadHistory};
 use weir_admin::lab::Lab;
 use weir_admin::{Access, Sources};
-use weir_config::Source;
+use weir_config::{Source, VersionChoice};
 use weir_document::finding::{Finding, Findings};
 use weir_gateway::configuration::Configuration as Loaded;
 use weir_journal::Journal;
@@ -65,6 +68,8 @@ pub(crate) struct Control {
     exports: Arc<Counters>,
     /// Metering of the current Config.
     counts: Option<(Monitor, Prices)>,
+    /// Versions of the configuration, with `source: fleet`.
+    versions: Option<Versions>,
     /// Locked while a backup is written.
     backup: Arc<Mutex<()>>,
     /// A drain was ended by a second SIGINT.
@@ -159,6 +164,7 @@ impl Control {
             telemetry: None,
             exports: Arc::default(),
             counts: None,
+            versions: None,
             backup: Arc::default(),
             interrupted: false,
         }
@@ -197,6 +203,7 @@ impl Control {
         let exports = Arc::clone(&self.exports);
         let (attempts, counts) = (resubmitter.clone(), self.counts.clone());
         let member = self.fleet.clone();
+        member.iter().for_each(|member| versions::observe(member, &gateway));
         let metrics = move || {
             let stats = gateway.stats();
             let mut families = weir_admin::metrics::gateway(&stats);
@@ -227,6 +234,7 @@ impl Control {
             metrics,
             configuration: Configuration {
                 history: Arc::clone(&self.history),
+                source: self.source.clone(),
                 reload: self.commands.0.clone(),
             },
             access,
@@ -243,10 +251,16 @@ impl Control {
 
     /// Runs until stopped. Returns the result.
     pub(super) async fn run(&mut self, upgrades: &mut Upgrades, recording: &mut Recording) -> Exit {
+        self.versions = recording.fleet.as_mut().and_then(|fleet| fleet.versions.take());
         loop {
             let (program, respond) = tokio::select! {
                 () = self.stops.recv() => break,
+                event = versions::next(&mut self.versions) => {
+                    self.follow_version(event).await;
+                    continue;
+                }
                 _ = self.requests.hangup.recv() => {
+                    self.retry_version();
                     self.reload("signal").await;
                     continue;
                 }
@@ -255,6 +269,7 @@ impl Control {
                     continue;
                 }
                 Some(command) = self.commands.1.recv() => {
+                    self.retry_version();
                     let reload = self.reload(&command.by).await;
                     // The client may have disconnected.
                     let _ = command.done.send(reload);
@@ -309,10 +324,17 @@ impl Control {
         });
     }
 
-    /// Builds a complete new Config, or changes nothing; `by` is the requester.
+    /// Reloads the files, with the version in force; `by` is the requester.
     async fn reload(&mut self, by: &str) -> Reload {
+        let (digest, reload) = self.load(by, VersionChoice::Current).await;
+        self.report_to_fleet(digest, reload)
+    }
+
+    /// Builds a complete new Config, whose digest it returns, or changes nothing.
+    async fn load(&mut self, by: &str, version: VersionChoice) -> (Option<String>, Reload) {
         let before = self.watch.state();
-        let source = self.source.clone();
+        let is_try = version != VersionChoice::Current;
+        let source = Source { version, ..self.source.clone() };
         // Compiling a large configuration takes time in which health must be answered.
         let loaded =
             tokio::task::spawn_blocking(move || weir_gateway::configuration::load(&source)).await;
@@ -320,11 +342,13 @@ impl Control {
             Ok(loaded) => loaded.and_then(|loaded| self.allowed(loaded)),
             Err(error) => {
                 self.events.note(&format!("the reload failed: {error}"));
-                return self.history.failed(by, error.to_string());
+                return (None, self.history.failed(by, error.to_string()));
             }
         };
         let files = match &loaded {
             Ok(loaded) => loaded.config.sources.clone(),
+            // The files of a version that is rejected are removed.
+            Err(_) if is_try => self.upstreams.config.sources.clone(),
             Err(found) => [&self.upstreams.config.sources[..], &found.files].concat(),
         };
         self.watch.set(files, before);
@@ -333,13 +357,12 @@ impl Control {
             Err(found) => {
                 self.reloads.refused();
                 self.events.reload_refused(&found);
-                let reload = self.history.rejected(by, &found);
-                self.report_to_fleet(None, reload)
+                (None, self.history.rejected(by, &found))
             }
         }
     }
 
-    async fn take(&mut self, by: &str, loaded: Loaded) -> Reload {
+    async fn take(&mut self, by: &str, loaded: Loaded) -> (Option<String>, Reload) {
         let Loaded { config, compiled, findings } = loaded;
         let (config, clients) = (Arc::new(config), Arc::clone(&compiled.upstream_clients));
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
@@ -371,15 +394,14 @@ impl Control {
                 {
                     fleet.configure(settings);
                 }
-                return self.report_to_fleet(Some(digest), reload);
+                return (Some(digest), reload);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         self.reloads.refused();
         self.events.reload_failed(&error);
-        let reload = self.history.failed(by, error);
-        self.report_to_fleet(None, reload)
+        (None, self.history.failed(by, error))
     }
 
     /// Tells the fleet about a load of the configuration, and which one is in force then.
@@ -407,6 +429,7 @@ impl Control {
     async fn stop(&mut self, journal: Option<&Journal>) -> Exit {
         service_manager::stopping();
         self.events.draining();
+        self.versions.iter_mut().for_each(Versions::stop);
         self.fleet.iter().for_each(weir_fleet::Handle::drain);
         self.gateway.start_draining();
         let drain = self.upstreams.config.drain;

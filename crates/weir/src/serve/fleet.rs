@@ -3,6 +3,7 @@
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::{Running, Thread, ThreadContext};
+use super::versions::Versions;
 use anyhow::Context;
 use aws_lc_rs::digest::{Context as Digest, SHA256};
 use std::fmt::Write as _;
@@ -34,6 +35,8 @@ const OWN_NAME: &str = "--set fleet.node";
 /// The running thread.
 pub(super) struct Fleet {
     pub(super) handle: Handle,
+    /// Versions of the configuration, until the control thread takes them.
+    pub(super) versions: Option<Versions>,
     /// Ends first.
     _rates: Option<Running>,
     _thread: Running,
@@ -60,7 +63,8 @@ pub(super) fn start(
     // Without a journal nothing else has made it.
     weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
     let opened = Member::open(data, settings, limiter, monitor);
-    let (member, handle) = opened.context("cannot open the identity of this node")?;
+    let (member, handle, offers) = opened.context("cannot open the identity of this node")?;
+    let versions = Versions::open(&upstreams.config, &handle, offers)?;
     let state = ConfigurationState {
         time: jiff::Timestamp::now().to_string(),
         taken: true,
@@ -80,7 +84,7 @@ pub(super) fn start(
         handle.wait_until_tried(REGISTRATION_WAIT);
     }
     let rates = handle.rate_leaser().map(|leaser| start_leaser(leaser, messages)).transpose()?;
-    Ok(Some(Fleet { handle, _rates: rates, _thread: thread }))
+    Ok(Some(Fleet { handle, versions, _rates: rates, _thread: thread }))
 }
 
 /// Starts the thread that leases tokens of rates.

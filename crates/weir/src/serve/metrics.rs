@@ -329,6 +329,10 @@ const FLEET: &[Row<weir_fleet::Statistics>] = &[
         "Requests received with a wrong or missing signature of a node."),
     (Gauge, "weir_config_drift", |s| f64::from(u8::from(s.drift)),
         "1 if nodes of the fleet have had different configurations for more than a minute."),
+    (Gauge, "weir_config_version", |s| s.version.unwrap_or_default() as f64,
+        "Version of the configuration in force; 0 for the own files alone."),
+    (Counter, "weir_config_rollbacks_total", |s| s.rollbacks as f64,
+        "Failed rollouts that this node has rolled back for all."),
 ];
 
 #[rustfmt::skip]

@@ -1,8 +1,9 @@
-//! The thread that ships transactions to OpenSearch.
+//! The thread that ships transactions to OpenSearch and Kafka.
 //!
 //! The thread reads the journal and uses the database and sinks. Documents for an unavailable or slow
 //! sink wait in the journal; other sinks are not affected.
 
+mod kafka;
 mod search;
 mod sender;
 
@@ -10,16 +11,21 @@ use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::{Running, Settings, Thread, ThreadContext};
 use anyhow::Context;
-use sender::{Sender, Sent};
+use kafka::KafkaSender;
+use sender::{Outcome, Sender, Sent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+use weir_config::{Config, KafkaSink};
 use weir_fleet::Handle as Fleet;
 use weir_journal::Journal;
-use weir_model::search_sink::SearchSink;
-use weir_ship::{BackfillProgress, ShipError, Shipper, SinkState, Sinks, remove_other_followers};
+use weir_model::search_sink::{Content, SearchSink};
+use weir_ship::{
+    BackfillProgress, Destination, ShipError, Shipper, SinkKind, SinkState, Sinks, Ticket,
+    remove_other_followers,
+};
 
 /// The thread.
 const THREAD: Thread = Thread { name: "ship", task: "shipping", nice: 5 };
@@ -104,13 +110,20 @@ struct Worker {
 
 /// A sink.
 struct Sink {
-    sink: SearchSink,
+    name: String,
+    content: Content,
     shipper: Shipper,
-    sender: Sender,
+    transport: Transport,
     /// Nothing is read before this time, because the journal or the database failed.
     until: Option<Instant>,
     /// A backfill of a previous shipper.
     backfill: Option<BackfillProgress>,
+}
+
+/// How a sink is reached.
+enum Transport {
+    OpenSearch(Sender),
+    Kafka(KafkaSender),
 }
 
 impl Worker {
@@ -149,7 +162,7 @@ impl Worker {
         }
         for sink in &mut self.sinks {
             if let Err(error) = sink.shipper.close() {
-                self.context.note(&format!("shipping to {}: {error}", sink.sink.name));
+                self.context.note(&format!("shipping to {}: {error}", sink.name));
             }
         }
     }
@@ -177,29 +190,56 @@ impl Worker {
         }
         let states = self.handle.sinks.states();
         self.sinks.clear();
-        let names: Vec<_> = config.tracker.sinks.iter().map(|sink| sink.name.as_str()).collect();
+        let tracker = &config.tracker;
+        let names = tracker.sinks.iter().map(|sink| sink.name.as_str());
+        let names: Vec<_> = names.chain(tracker.kafka.iter().map(|sink| &*sink.name)).collect();
         remove_other_followers(&self.journal, &names).map_err(ShipError::Journal)?;
-        for sink in &config.tracker.sinks {
-            let share = u64::from(sink.max_backlog);
-            let settings = weir_ship::Settings {
-                name: sink.name.clone(),
-                content: sink.content,
-                node: self.node.clone(),
-                keys: Arc::clone(&config.tracker.keys),
-                // In hundredths of a percent.
-                max_backlog: config.journal.disk / 10_000 * share,
-                keep_completed: sink.keep_completed,
-                keep_failed: sink.keep_failed,
-                deletes_indexes: self.fleet.is_none(),
-            };
-            let shipper = Shipper::open(&self.journal, &config.data, settings)?;
-            let sender = Sender::new(sink.upstream);
+        for sink in &tracker.sinks {
+            let settings = self.open_search(config, sink);
+            let transport = Transport::OpenSearch(Sender::new(sink.upstream));
+            let mut opened = Sink::open(&self.journal, config, settings, transport)?;
             let before = states.get(&sink.name).and_then(|state| state.backfill.clone());
-            let backfill = before.map(BackfillProgress::interrupted);
-            self.sinks.push(Sink { sink: sink.clone(), shipper, sender, until: None, backfill });
+            opened.backfill = before.map(BackfillProgress::interrupted);
+            self.sinks.push(opened);
+        }
+        for (index, sink) in tracker.kafka.iter().enumerate() {
+            let settings = self.kafka(config, sink);
+            let transport = Transport::Kafka(KafkaSender::new(sink, index, &upstreams.clients));
+            self.sinks.push(Sink::open(&self.journal, config, settings, transport)?);
         }
         self.upstreams = upstreams;
         Ok(())
+    }
+
+    fn open_search(&self, config: &Config, sink: &SearchSink) -> weir_ship::Settings {
+        let destination = Destination::OpenSearch {
+            keep_completed: sink.keep_completed,
+            keep_failed: sink.keep_failed,
+            deletes_indexes: self.fleet.is_none(),
+        };
+        self.settings(config, (&sink.name, sink.content), sink.max_backlog, destination)
+    }
+
+    fn kafka(&self, config: &Config, sink: &KafkaSink) -> weir_ship::Settings {
+        self.settings(config, (&sink.name, sink.content), sink.max_backlog, Destination::Kafka)
+    }
+
+    fn settings(
+        &self,
+        config: &Config,
+        (name, content): (&str, Content),
+        max_backlog: u32,
+        destination: Destination,
+    ) -> weir_ship::Settings {
+        weir_ship::Settings {
+            name: name.to_owned(),
+            content,
+            node: self.node.clone(),
+            keys: Arc::clone(&config.tracker.keys),
+            // In hundredths of a percent.
+            max_backlog: config.journal.disk / 10_000 * u64::from(max_backlog),
+            destination,
+        }
     }
 
     /// Reads the journal for every sink, and starts requests.
@@ -211,15 +251,19 @@ impl Worker {
             }
             sink.until = None;
             loop {
-                if let Err(error) = sink.shipper.work(now) {
-                    self.context.failed(&format!("shipping to {}: {error}", sink.sink.name));
-                    sink.until = Some(now + RETRY_INTERVAL);
-                    break;
+                match sink.send_next(index, &self.upstreams, now, sending) {
+                    Ok(sent) => {
+                        self.context.succeeded();
+                        if !sent {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.context.failed(&format!("shipping to {}: {error}", sink.name));
+                        sink.until = Some(now + RETRY_INTERVAL);
+                        break;
+                    }
                 }
-                self.context.succeeded();
-                let Some((ticket, request)) = sink.shipper.next_request(now) else { break };
-                let send = sink.sender.send(self.upstreams.clone(), index, ticket, request);
-                sending.spawn(send);
             }
             sink.tell(&self.context);
         }
@@ -229,7 +273,7 @@ impl Worker {
     /// Starts backfills, and the deletion of old indexes if it is the turn of this node.
     fn execute(&mut self) {
         for (name, options) in self.handle.sinks.take_commands() {
-            let Some(sink) = self.sinks.iter_mut().find(|one| one.sink.name == name) else {
+            let Some(sink) = self.sinks.iter_mut().find(|one| one.name == name) else {
                 continue;
             };
             if let Err(error) = sink.shipper.start_backfill(&options) {
@@ -247,29 +291,92 @@ impl Worker {
         let state = |sink: &Sink| {
             let backfill = sink.shipper.backfill().or(sink.backfill.as_ref()).cloned();
             let statistics = sink.shipper.statistics().clone();
-            let state = SinkState { content: sink.sink.content, statistics, backfill };
-            (sink.sink.name.clone(), state)
+            let kind = sink.transport.kind();
+            let state = SinkState { kind, content: sink.content, statistics, backfill };
+            (sink.name.clone(), state)
         };
         let states: BTreeMap<String, SinkState> = self.sinks.iter().map(state).collect();
         self.handle.sinks.publish(states);
     }
 
     fn settle(&mut self, sent: Sent) {
-        let Sent { sink: index, ticket, response, connection, target } = sent;
+        let Sent { sink: index, ticket, outcome } = sent;
         let Some(sink) = self.sinks.get_mut(index) else { return };
-        sink.sender.done(target, connection, response.is_err());
-        if let Err(error) = sink.shipper.settle(ticket, response, Instant::now()) {
-            self.context.failed(&format!("shipping to {}: {error}", sink.sink.name));
+        if let Err(error) = sink.settle(ticket, outcome, Instant::now()) {
+            self.context.failed(&format!("shipping to {}: {error}", sink.name));
             sink.until = Some(Instant::now() + RETRY_INTERVAL);
         }
         sink.tell(&self.context);
     }
 }
 
+impl Transport {
+    fn kind(&self) -> SinkKind {
+        match self {
+            Self::OpenSearch(_) => SinkKind::OpenSearch,
+            Self::Kafka(_) => SinkKind::Kafka,
+        }
+    }
+}
+
 impl Sink {
+    fn open(
+        journal: &Arc<Journal>,
+        config: &Config,
+        settings: weir_ship::Settings,
+        transport: Transport,
+    ) -> Result<Self, ShipError> {
+        let (name, content) = (settings.name.clone(), settings.content);
+        let shipper = Shipper::open(journal, &config.data, settings)?;
+        Ok(Self { name, content, shipper, transport, until: None, backfill: None })
+    }
+
+    /// Reads the journal and starts the next request; false if there is none.
+    fn send_next(
+        &mut self,
+        index: usize,
+        upstreams: &Upstreams,
+        now: Instant,
+        sending: &mut JoinSet<Sent>,
+    ) -> Result<bool, ShipError> {
+        self.shipper.work(now)?;
+        match &mut self.transport {
+            Transport::OpenSearch(sender) => {
+                let Some((ticket, request)) = self.shipper.next_request(now) else {
+                    return Ok(false);
+                };
+                sending.spawn(sender.send(upstreams.clone(), index, ticket, request));
+            }
+            Transport::Kafka(sender) => {
+                let Some((ticket, messages)) = self.shipper.next_messages(now)? else {
+                    return Ok(false);
+                };
+                sending.spawn(sender.send(index, ticket, messages));
+            }
+        }
+        Ok(true)
+    }
+
+    fn settle(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> Result<(), ShipError> {
+        match (outcome, &mut self.transport) {
+            (Outcome::Response { response, connection, target }, transport) => {
+                if let Transport::OpenSearch(sender) = transport {
+                    sender.done(target, connection, response.is_err());
+                }
+                self.shipper.settle(ticket, response, now)
+            }
+            (Outcome::Messages { verdicts, producer }, transport) => {
+                if let Transport::Kafka(sender) = transport {
+                    sender.done(producer);
+                }
+                self.shipper.settle_messages(ticket, verdicts, now)
+            }
+        }
+    }
+
     fn tell(&mut self, context: &ThreadContext) {
         for note in self.shipper.take_notes() {
-            context.note(&format!("shipping to {}: {note}", self.sink.name));
+            context.note(&format!("shipping to {}: {note}", self.name));
         }
     }
 }

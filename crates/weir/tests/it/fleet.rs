@@ -18,6 +18,7 @@ mod quotas;
 mod rates;
 mod relay;
 mod resolutions;
+mod rollouts;
 mod scale;
 mod shipped;
 mod soak;

@@ -4,6 +4,7 @@ mod daemon;
 mod data;
 pub(crate) mod frames;
 mod http;
+mod kafka;
 mod opensearch;
 mod peers;
 mod pgbouncer;
@@ -19,13 +20,14 @@ mod upstream;
 pub(crate) use daemon::free_address;
 pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
 pub(crate) use http::{Client, Response};
+pub(crate) use kafka::{Consumer, Kafka};
 pub(crate) use opensearch::OpenSearch;
 pub(crate) use peers::{FullBacklog, RealServer, nobody, python_package};
 pub(crate) use pgbouncer::PgBouncer;
 pub(crate) use postgres::Postgres;
 pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
-    load_time, run, weir,
+    load_time, repetitions, run, weir,
 };
 pub(crate) use redis::Redis;
 pub(crate) use relay::{Mode, Relay};

@@ -1,11 +1,12 @@
 //! Transactions in a real OpenSearch: each of them once, whatever ends in between; found by the same
 //! queries as in weir.
 
+mod kafka;
 mod outages;
 mod rate;
 
 use crate::admin_api::{first_token, get};
-use crate::harness::{Client, OpenSearch, Server, Weir, eventually, from_environment};
+use crate::harness::{Client, OpenSearch, Server, Weir, eventually, repetitions};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -230,7 +231,7 @@ fn opensearch_killed_again_and_again_has_every_transaction_once() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
-        for _ in 0..from_environment("WEIR_KILLS", 3) {
+        for _ in 0..repetitions(3) {
             let before = sent.load(Ordering::Relaxed);
             eventually("more was sent", || sent.load(Ordering::Relaxed) > before + 200);
             opensearch.kill_9();

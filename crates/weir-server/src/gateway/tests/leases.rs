@@ -36,7 +36,7 @@ apis:
         hash("key")
     );
     std::fs::write(dir.join("weir.yaml"), config).unwrap();
-    let source = Source { path: dir.join("weir.yaml"), overrides: vec![] };
+    let source = Source { path: dir.join("weir.yaml"), ..Default::default() };
     let loaded =
         weir_gateway::configuration::load(&source).unwrap_or_else(|found| panic!("{found:?}"));
     let (config, compiled) = (Arc::new(loaded.config), loaded.compiled);

@@ -5,18 +5,33 @@ use http::header;
 use http_body_util::Full;
 use std::future::Future;
 use weir_http_client::Connection;
+use weir_kafka::Producer;
 use weir_model::UpstreamId;
-use weir_ship::{MAX_RESPONSE_BYTES, Request, Response, Ticket};
+use weir_ship::{ItemVerdict, MAX_RESPONSE_BYTES, Request, Response, Ticket};
 
-/// A request that was sent, with its response or the reason why there is none.
+/// Something that was sent to a sink.
 pub(super) struct Sent {
     /// Index of the sink.
     pub(super) sink: usize,
     pub(super) ticket: Ticket,
-    pub(super) response: Result<Response, String>,
-    /// A connection to be reused, and the number of its target.
-    pub(super) connection: Option<Connection>,
-    pub(super) target: usize,
+    pub(super) outcome: Outcome,
+}
+
+/// What has become of it.
+pub(super) enum Outcome {
+    /// A request to OpenSearch, with its response or the reason why there is none.
+    Response {
+        response: Result<Response, String>,
+        /// A connection to be reused, and the number of its target.
+        connection: Option<Connection>,
+        target: usize,
+    },
+    /// Messages to Kafka, with a verdict for each.
+    Messages {
+        verdicts: Vec<ItemVerdict>,
+        /// To be reused.
+        producer: Option<Producer>,
+    },
 }
 
 /// The connections to a sink.
@@ -47,7 +62,7 @@ impl Sender {
             let to = &targets[target % targets.len()];
             let sent = send(&upstreams, (upstream, to), &mut connection, request).await;
             let response = sent.map_err(|error| format!("{}: {error:#}", to.authority));
-            Sent { sink, ticket, response, connection, target }
+            Sent { sink, ticket, outcome: Outcome::Response { response, connection, target } }
         }
     }
 

@@ -3,7 +3,7 @@
 use super::backend::{Backend, failed, know_each_other};
 use super::node::{fleet_calls, is_up, json, states, text};
 use crate::admin_api::{ask, first_token};
-use crate::harness::{KILL_AT, Mode, Postgres, Relay, Response, Server, eventually};
+use crate::harness::{KILL_AT, Mode, Postgres, Relay, Response, Server, eventually, repetitions};
 
 fn resubmit(server: &Server, id: &str) -> Response {
     let path = format!("/v1/transactions/{id}/resubmit");
@@ -32,8 +32,9 @@ fn of_two_operators_on_two_nodes_one_sends() {
     let members = ["one", "two"].map(|name| backend.member(name, database.addr()));
     know_each_other(&members);
     let [one, two] = members.each_ref().map(|member| &member.server);
+    let count = repetitions(20);
     let ids: Vec<String> =
-        (0..20).map(|number| failed(if number % 2 == 0 { one } else { two })).collect();
+        (0..count).map(|number| failed(if number % 2 == 0 { one } else { two })).collect();
     backend.heal();
     for id in &ids {
         is_sent_once(&backend, [one, two], id);
@@ -42,7 +43,7 @@ fn of_two_operators_on_two_nodes_one_sends() {
     let shown = json(two, &["show", &ids[0], "--json"]);
     assert_eq!((&shown["node"], &shown["resolution"]), (&"one".into(), &"resubmitted".into()));
     let succeeded = "SELECT count(*) FROM weir.attempt WHERE state = 'succeeded' AND status = 200";
-    eventually("the database knows", || database.query(succeeded) == "20");
+    eventually("the database knows", || database.query(succeeded) == count.to_string());
     let audit = text(one, &["audit", "--json", "--node", "here", "--subject", &ids[0]]);
     let resubmits = audit.lines().filter(|line| line.contains("\"resubmit\"")).count();
     assert_eq!(resubmits, 2, "of both operators: {audit}");
@@ -51,14 +52,15 @@ fn of_two_operators_on_two_nodes_one_sends() {
 #[test]
 fn of_two_nodes_with_the_same_transaction_one_sends() {
     let (database, backend) = (Postgres::start(), Backend::start());
-    let (twins, ids) = backend.twins(database.addr(), 20);
+    let count = repetitions(20);
+    let (twins, ids) = backend.twins(database.addr(), count);
     let [one, two] = twins.each_ref().map(|member| &member.server);
     backend.heal();
     for id in &ids {
         is_sent_once(&backend, [one, two], id);
     }
     let states = "SELECT state, count(*) FROM weir.attempt GROUP BY state";
-    eventually("all have ended", || database.query(states) == "succeeded|20");
+    eventually("all have ended", || database.query(states) == format!("succeeded|{count}"));
     // Each of them knows from the other, although its own records say that it is open.
     for server in [one, two] {
         assert!(ids.iter().all(|id| resubmit(server, id).status == 409));

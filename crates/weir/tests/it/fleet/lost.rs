@@ -19,7 +19,7 @@ fn an_invoice_names_a_lost_node_and_at_most_how_many_calls_are_missing() {
     let load = Load::start(&[two.listen[0]], PAUSE);
     eventually("the load has a rate", || load.responses(0) > 500);
     two.kill();
-    let sent = load.end()[0] as u64;
+    let sent = load.end()[0].0 as u64;
     std::fs::remove_dir_all(two.data()).expect("the data is lost");
     eventually("its lease has ended", || states(&one).contains(&"two down".to_owned()));
     text(&one, &["fleet", "retire", "two", "--lost"]);

@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -165,38 +165,57 @@ pub(super) fn copy_data(from: &Path, to: &Path) {
 /// meanwhile.
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
-    responses: Arc<Vec<AtomicUsize>>,
+    clients: Arc<Vec<LoadClient>>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What a thread sends to a node.
+struct LoadClient {
+    /// Another one after the node has been restarted.
+    addr: Mutex<SocketAddr>,
+    responses: AtomicUsize,
+    /// Calls without a response: the node may have recorded them.
+    unknown: AtomicUsize,
 }
 
 impl Load {
     /// Sends a call to each node in each `pause`.
     pub(super) fn start(addresses: &[SocketAddr], pause: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let responses: Arc<Vec<AtomicUsize>> =
-            Arc::new(addresses.iter().map(|_| AtomicUsize::default()).collect());
-        let threads = addresses.iter().enumerate().map(|(index, addr)| {
-            let (stop, responses, addr) = (Arc::clone(&stop), Arc::clone(&responses), *addr);
+        let client = |addr: &SocketAddr| LoadClient {
+            addr: Mutex::new(*addr),
+            responses: AtomicUsize::default(),
+            unknown: AtomicUsize::default(),
+        };
+        let clients: Arc<Vec<_>> = Arc::new(addresses.iter().map(client).collect());
+        let threads = (0..addresses.len()).map(|index| {
+            let (stop, clients) = (Arc::clone(&stop), Arc::clone(&clients));
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    call_until(addr, pause, &stop, &responses[index]);
+                    clients[index].call_until(pause, &stop);
                     std::thread::sleep(pause);
                 }
             })
         });
         let threads = threads.collect();
-        Self { stop, responses, threads }
+        Self { stop, clients, threads }
+    }
+
+    /// A node has another address.
+    pub(super) fn moved(&self, index: usize, addr: SocketAddr) {
+        *self.clients[index].addr.lock().unwrap() = addr;
     }
 
     /// The calls that a node has responded to.
     pub(super) fn responses(&self, index: usize) -> usize {
-        self.responses[index].load(Ordering::Relaxed)
+        self.clients[index].responses.load(Ordering::Relaxed)
     }
 
-    /// Ends it; the calls that nodes have responded to.
-    pub(super) fn end(mut self) -> Vec<usize> {
+    /// Ends it; the calls that nodes have responded to, and those that they have not.
+    pub(super) fn end(mut self) -> Vec<(usize, usize)> {
         self.join();
-        (0..self.responses.len()).map(|index| self.responses(index)).collect()
+        let unknown = |index: usize| self.clients[index].unknown.load(Ordering::Relaxed);
+        (0..self.clients.len()).map(|index| (self.responses(index), unknown(index))).collect()
     }
 
     fn join(&mut self) {
@@ -211,19 +230,25 @@ impl Drop for Load {
     }
 }
 
-/// Sends calls over one connection until it fails.
-fn call_until(addr: SocketAddr, pause: Duration, stop: &AtomicBool, responses: &AtomicUsize) {
-    let Ok(mut stream) = TcpStream::connect(addr) else { return };
-    let _ = stream.set_read_timeout(Some(PATIENCE));
-    let mut response = [0; 4096];
-    while !stop.load(Ordering::Relaxed) {
-        let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
-        match sent.and_then(|()| stream.read(&mut response)) {
-            Ok(read @ 1..) if response[..read].starts_with(b"HTTP/1.1 200") => {
-                responses.fetch_add(1, Ordering::Relaxed);
+impl LoadClient {
+    /// Sends calls over one connection until it fails.
+    fn call_until(&self, pause: Duration, stop: &AtomicBool) {
+        let addr = *self.addr.lock().unwrap();
+        let Ok(mut stream) = TcpStream::connect(addr) else { return };
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let mut response = [0; 4096];
+        while !stop.load(Ordering::Relaxed) {
+            let sent = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+            match sent.and_then(|()| stream.read(&mut response)) {
+                Ok(read @ 1..) if response[..read].starts_with(b"HTTP/1.1 200") => {
+                    self.responses.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => {
+                    self.unknown.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
             }
-            _ => return,
+            std::thread::sleep(pause);
         }
-        std::thread::sleep(pause);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::node::{fleet_calls, is_up, json, node, own_calls, send, states, text};
 use crate::admin_api::{command, first_token};
-use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually, key_hash};
+use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually, key_hash, repetitions};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Waits until the usage of the fleet is that of all nodes, and that number.
@@ -96,7 +96,7 @@ fn usage_is_equal_to_the_call_after_crashes_of_the_database_under_load() {
                 }
             });
         }
-        for _ in 0..crate::harness::kills().min(3) {
+        for _ in 0..repetitions(3) {
             std::thread::sleep(std::time::Duration::from_millis(1500));
             database.kill_9();
             database.restart();
@@ -112,12 +112,12 @@ fn a_commit_whose_response_is_lost_is_not_counted_twice() {
     let relay = Relay::new(database.addr());
     let one = node("one", relay.addr(), "").start();
     eventually("it has joined", || is_up(&one));
-    for round in 1..=3 {
+    for round in 1..=repetitions(3) as u64 {
         relay.cut_after(b"COMMIT");
         send(&one, 10);
         eventually("a response is lost", || relay.lost_responses() >= round);
     }
-    is_equal_on(&[&one], 30);
+    is_equal_on(&[&one], 10 * repetitions(3));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_node_that_is_killed_again_and_again_loses_and_doubles_no_call() {
     let database = Postgres::start();
     let mut one = node("one", database.addr(), "").start();
     let mut responses = 0;
-    for _ in 0..crate::harness::kills().min(5) {
+    for _ in 0..repetitions(5) {
         eventually("it has joined", || is_up(&one));
         send(&one, 20);
         responses += 20;

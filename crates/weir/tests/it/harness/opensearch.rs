@@ -19,8 +19,8 @@ const VERSION: &str = "2.17.1";
 /// Memory that has to be free: the heap, and what Java and the file cache take beside it.
 const REQUIRED_KIB: u64 = 1 << 20;
 
-/// One at a time: a Java process takes half of a small machine.
-static ONE: Mutex<()> = Mutex::new(());
+/// One OpenSearch or Kafka at a time: a Java process takes half of a small machine.
+pub(super) static ONE: Mutex<()> = Mutex::new(());
 
 /// The distribution; `None` where it cannot be had.
 static DISTRIBUTION: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -66,8 +66,7 @@ impl OpenSearch {
     pub(crate) fn start() -> Option<Self> {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let home = DISTRIBUTION.as_deref()?;
-        if available_memory() < REQUIRED_KIB {
-            eprintln!("SKIPPED: less than {REQUIRED_KIB} KiB of memory for OpenSearch");
+        if !has_memory("OpenSearch") {
             return None;
         }
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -132,6 +131,15 @@ fn command(home: &Path, dir: &Path, addr: SocketAddr) -> Command {
 fn is_up(addr: SocketAddr) -> bool {
     accepts(addr)
         && Client::connect(addr).try_get("/_cluster/health").is_some_and(|r| r.status == 200)
+}
+
+/// Whether there is memory for a server in Java; if not, this is said.
+pub(super) fn has_memory(server: &str) -> bool {
+    let has = available_memory() >= REQUIRED_KIB;
+    if !has {
+        eprintln!("SKIPPED: less than {REQUIRED_KIB} KiB of memory for {server}");
+    }
+    has
 }
 
 /// Memory that processes can still have, in KiB.

@@ -43,6 +43,11 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// How often a test repeats something: `short`, or what `make soak` says.
+pub(crate) fn repetitions(short: usize) -> usize {
+    from_environment("WEIR_REPETITIONS", short)
+}
+
 /// How often tests that kill weir again and again do so; `make soak` says more.
 pub(crate) fn kills() -> usize {
     from_environment("WEIR_KILLS", 10)

@@ -109,6 +109,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("weir-events", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
+    ("weir-kafka", &[]),
     ("weir-ship", &["weir-model", "weir-expr", "weir-journal", "weir-store", "weir-tracker"]),
     ("weir-archive", &["weir-model", "weir-journal", "weir-tracker"]),
     (
@@ -158,6 +159,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-fleet",
             "weir-ship",
             "weir-archive",
+            "weir-kafka",
             "weir-resubmit",
             "weir-lab",
             "weir-admin",
