@@ -7,6 +7,7 @@ use crate::runner::Runner;
 use crate::statistics::Statistics;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use weir_config::Config;
 use weir_journal::{Outcome, Transaction, failpoint};
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::clock::now_us;
@@ -58,6 +59,20 @@ pub enum ResubmitError {
     Database(#[from] rusqlite::Error),
 }
 
+/// The request of a transaction with an edit that fits the configuration. That an edit leaves a masked value
+/// is said rather than that the record has one.
+fn edited(
+    transaction: &Transaction,
+    options: &Options,
+    config: &Config,
+) -> Result<ReplayRequest, ResubmitError> {
+    let edit = &options.edit;
+    edit.check_masked(transaction).map_err(ResubmitError::Edit)?;
+    let destination = options.destination.as_deref();
+    request::build(transaction, edit, destination, config, new_id())
+        .map_err(ResubmitError::Rejected)
+}
+
 /// Resubmits transactions.
 #[derive(Clone, Debug)]
 pub struct Resubmitter {
@@ -106,12 +121,10 @@ impl Resubmitter {
         who: &str,
         timeout: Duration,
     ) -> Result<Attempt, ResubmitError> {
-        let (edit, config) = (&options.edit, (self.shared.gateway.config)());
-        edit.check(&config).map_err(ResubmitError::Edit)?;
+        let config = (self.shared.gateway.config)();
+        options.edit.check(&config).map_err(ResubmitError::Edit)?;
         let transaction = self.shared.index.show(id)?.ok_or(ResubmitError::NotFound)?;
-        let destination = options.destination.as_deref();
-        let request = request::build(&transaction, edit, destination, &config, new_id());
-        let request = request.map_err(ResubmitError::Rejected)?;
+        let request = edited(&transaction, options, &config)?;
         self.send(&transaction, request, (options, who), timeout)
     }
 
@@ -127,15 +140,13 @@ impl Resubmitter {
         who: &str,
         timeout: Duration,
     ) -> Result<Attempt, ResubmitError> {
-        let (edit, config) = (&options.edit, (self.shared.gateway.config)());
-        edit.check(&config).map_err(ResubmitError::Edit)?;
-        let destination = options.destination.as_deref();
-        let request = request::build(transaction, edit, destination, &config, new_id());
-        let request = request.map_err(|reason| {
-            ResubmitError::Rejected(match reason {
-                RejectionReason::Expired | RejectionReason::Truncated => RejectionReason::Elsewhere,
-                reason => reason,
-            })
+        let config = (self.shared.gateway.config)();
+        options.edit.check(&config).map_err(ResubmitError::Edit)?;
+        let request = edited(transaction, options, &config).map_err(|error| match error {
+            ResubmitError::Rejected(RejectionReason::Expired | RejectionReason::Truncated) => {
+                ResubmitError::Rejected(RejectionReason::Elsewhere)
+            }
+            error => error,
         })?;
         // With a body of the operator it may still lack its headers.
         if transaction.expired {
@@ -153,7 +164,6 @@ impl Resubmitter {
         timeout: Duration,
     ) -> Result<Attempt, ResubmitError> {
         let (shared, id) = (&self.shared, request.original);
-        options.edit.check_masked(transaction).map_err(ResubmitError::Edit)?;
         if !options.again && request::has_succeeded(transaction) {
             return Err(ResubmitError::Rejected(RejectionReason::Succeeded));
         }

@@ -132,9 +132,8 @@ fn another_node_continues_the_job_of_one_that_was_killed() {
     let others = (ids.len() - EACH) as u64;
     eventually("the others are sent", || count(&shown(other, job), "succeeded") == others);
     // Nothing of it was sent since; the job waits for the node.
-    let waiting = shown(other, job);
-    assert_eq!(waiting["state"], "running", "{waiting}");
-    assert_eq!(waiting["waits_for"][0], names[killed], "{waiting}");
+    eventually("it waits for the node", || shown(other, job)["waits_for"][0] == names[killed]);
+    assert_eq!(state(other, job), "running");
     text(other, &["fleet", "retire", names[killed], "--lost"]);
     eventually("it has ended", || state(other, job) == "finished");
     let ended = shown(other, job);
