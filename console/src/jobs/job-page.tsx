@@ -59,6 +59,12 @@ function JobView({ job }: { job: Job }) {
                 <dd>{job.to}</dd>
               </>
             )}
+            {job.node && (
+              <>
+                <dt>Runs on</dt>
+                <dd>{job.node}</dd>
+              </>
+            )}
             <dt>Created</dt>
             <dd>
               <Time at={job.created} style="full" /> by {job.who}
@@ -72,6 +78,11 @@ function JobView({ job }: { job: Job }) {
               </>
             )}
           </dl>
+          {(job.waits_for ?? []).length > 0 && (
+            <p className="notice warn">
+              Waits for {job.waits_for?.join(", ")}: these nodes do not respond, and have transactions of the job. If one does not come back, retire it on the page <Link to="/fleet">Fleet</Link>.
+            </p>
+          )}
           {job.incomplete && <p className="notice warn">Transactions may be missing from the job: the index was not complete, or there are too many.</p>}
         </div>
       </section>
