@@ -243,6 +243,8 @@ TRACKER_MONITOR = "tracker-monitor"
 MONITOR_USAGE = "monitor-usage"
 #: What a fleet costs a node, against the same weir alone.
 FLEET_COST = "fleet-cost"
+#: Searches over the nodes of a fleet, against those in each node.
+FLEET_SEARCH = "fleet-search"
 #: Messages of WebSockets, and what open ones hold.
 WEBSOCKET = "websocket"
 WEBSOCKET_LIMIT = 200 * MIB
@@ -262,7 +264,8 @@ LAB_HTTP2 = "lab-http2"
 LAB_USERS = "lab-users"
 LAB = (LAB_CLOSED, LAB_ROWS, LAB_OPEN, LAB_TLS, LAB_HTTP2)
 #: Run only when named, or with `--long`.
-LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, FLEET_COST, RESUBMISSION, GRPC)
+LONG = (RECORDING_SEARCH, RECORDING_MEMORY, MONITOR_USAGE, FLEET_COST, FLEET_SEARCH, RESUBMISSION,
+        GRPC)
 
 NAMES = (*(case.name for case in CASES), COLD, MEMORY, START, POOL_MEMORY, SCRIPT_MEMORY,
          RECORDING_COST, RECORDING_BURST, RECORDING_P99, RECORDING_SUSTAINED, MONITOR_COST,

@@ -9,10 +9,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from . import (calls, cold, engines, fleet_cases, footprint, host, lab_cases, monitor_cases, pools,
-               recording_cases, report, resubmission, retrying, rows, servers, upgrades)
-from .cases import (CASES, COLD, FLEET_COST, GRPC, LAB, LAB_USERS, LONG, MEMORY, MONITOR_COST,
-                    MONITOR_USAGE, NAMES, POOL_MEMORY, RECORDING_BURST, RECORDING_COST,
+from . import (calls, cold, engines, fleet_cases, fleet_search, footprint, host, lab_cases,
+               monitor_cases, pools, recording_cases, report, resubmission, retrying, rows, servers,
+               upgrades)
+from .cases import (CASES, COLD, FLEET_COST, FLEET_SEARCH, GRPC, LAB, LAB_USERS, LONG, MEMORY,
+                    MONITOR_COST, MONITOR_USAGE, NAMES, POOL_MEMORY, RECORDING_BURST, RECORDING_COST,
                     RECORDING_MEMORY, RECORDING_P99, RECORDING_SEARCH, RECORDING_SUSTAINED,
                     RESUBMISSION, RETRIES, SCRIPT_MEMORY, START, TRACKER_MONITOR, WEBSOCKET)
 from .cell import Pace
@@ -136,7 +137,7 @@ def _measure(session: Session, name: str) -> dict:
              RECORDING_MEMORY: recording_cases.memory,
              MONITOR_COST: monitor_cases.cost, TRACKER_MONITOR: monitor_cases.four,
              MONITOR_USAGE: monitor_cases.usage,
-             FLEET_COST: fleet_cases.cost,
+             FLEET_COST: fleet_cases.cost, FLEET_SEARCH: fleet_search.run,
              RESUBMISSION: resubmission.run, WEBSOCKET: upgrades.run,
              GRPC: calls.run, RETRIES: retrying.run,
              LAB_USERS: lab_cases.users,

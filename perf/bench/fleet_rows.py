@@ -8,6 +8,8 @@ from .verdict import Verdict
 _WORKERS = 1.03
 #: Microseconds of all threads a request more, keys indexed in OpenSearch.
 _ALL = 3.0
+#: A search over three nodes, by that of the slowest node alone.
+_SEARCH = 2.0
 _TRAFFIC = {"hello": "hello with token, rate and quota", "echo": "1 KiB echo with token, rate and quota"}
 _LOAD = "100 connections, saturated"
 
@@ -43,3 +45,18 @@ def _all(kind: str, found: dict) -> Verdict:
     return Verdict(f"fleet, keys into OpenSearch, all threads, {_TRAFFIC[kind]}", _LOAD,
                    f"{middle:+.2f} µs", f"alone {base:.2f} µs", f"{min(more):+.2f} to {max(more):+.2f}",
                    f"≤ +{_ALL:.1f} µs", "met" if middle <= _ALL else "MISSED", threads)
+
+
+def searches(result: dict | None) -> list[Verdict]:
+    """The rows of `fleet-search`."""
+    return [_search(kind, found) for kind, found in (result or {}).get("seconds", {}).items()]
+
+
+def _search(kind: str, found: dict[str, list[float]]) -> Verdict:
+    medians = {name: statistics.median(values) * 1e3 for name, values in found.items()}
+    fleet = medians.pop("all")
+    slowest = max(medians.values())
+    ratio = fleet / slowest
+    return Verdict(f"search over 3 nodes by {kind}", "one client", f"{fleet:.2f} ms",
+                   f"slowest node {slowest:.2f} ms", f"{ratio:.2f}", f"≤ {_SEARCH:.1f}",
+                   "met" if ratio <= _SEARCH else "MISSED")

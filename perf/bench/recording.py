@@ -8,8 +8,10 @@ index to be written; that share of the work is charged as if it had been done, f
 others took.
 """
 
+import json
 import re
 import time
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +111,16 @@ class Recorder:
             time.sleep(1.2)
             _pause(until, self.name)
         return indexed
+
+    def get(self, path: str, **parameters: object) -> dict:
+        """A response of its admin API."""
+        given = {name: value for name, value in parameters.items() if value}
+        url = (f"http://127.0.0.1:{self.server.ports['admin']}{path}?"
+               + urllib.parse.urlencode(given))
+        token = (self.data / "admin.token").read_text().strip()
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())
 
     def metrics(self) -> dict[str, float]:
         """The series of its metrics page by name; with labels, the greatest of a name."""

@@ -5,11 +5,8 @@ import os
 import random
 import re
 import shutil
-import statistics
 import subprocess
 import time
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 from . import corpus, footprint, host, load, servers
@@ -257,7 +254,7 @@ def _queries(recorder: Recorder, ground: Ground) -> dict[str, list[str]]:
 def _some_ids(recorder: Recorder) -> list[str]:
     found, cursor = [], ""
     while len(found) < _SEARCHES:
-        page = _get(recorder, "/v1/transactions", limit=1000, cursor=cursor)
+        page = recorder.get("/v1/transactions", limit=1000, cursor=cursor)
         found += [one["id"] for one in page["transactions"][::100]]
         cursor = page.get("next") or ""
         if not cursor:
@@ -284,18 +281,8 @@ def _ask(recorder: Recorder, ground: Ground, queries: list[str], rate: float) ->
 
 def _timed(recorder: Recorder, query: str) -> float:
     began = time.monotonic()
-    _get(recorder, "/v1/transactions", q=query, limit=50)
+    recorder.get("/v1/transactions", q=query, limit=50)
     return time.monotonic() - began
-
-
-def _get(recorder: Recorder, path: str, **parameters: object) -> dict:
-    given = {name: value for name, value in parameters.items() if value}
-    url = (f"http://127.0.0.1:{recorder.server.ports['admin']}{path}?"
-           + urllib.parse.urlencode(given))
-    token = (recorder.data / "admin.token").read_text().strip()
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read())
 
 
 def _p99(seconds: list[float]) -> float:

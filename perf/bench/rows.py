@@ -34,6 +34,7 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     found += recording_rows.verdicts(results)
     found += monitor_rows.verdicts(results)
     found += fleet_rows.verdicts(results.get(cases.FLEET_COST))
+    found += fleet_rows.searches(results.get(cases.FLEET_SEARCH))
     found += lab_rows.verdicts(results)
     found += resubmission.verdicts(results.get(cases.RESUBMISSION))
     return found
