@@ -6,8 +6,8 @@ use super::archive;
 use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
+use super::final_flush::flush;
 use super::fleet;
-use super::hand_on::handed_on;
 use super::messages::Messages;
 use super::metrics::{self, Reloads};
 use super::monitor::Counting;
@@ -439,7 +439,7 @@ impl Control {
             return exit;
         }
         let left = tokio::select! {
-            left = handed_on(journal, self.ship.as_ref(), self.fleet.as_ref(), deadline) => left,
+            left = flush(journal, self.ship.as_ref(), self.fleet.as_ref(), deadline) => left,
             _ = self.stops.interrupt.recv() => Vec::new(),
         };
         left.iter().for_each(|text| self.events.note(text));

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until sinks have acknowledged all transactions, and usage is replicated. A sink that is paused is
 /// not waited for. Returns what is left after the deadline.
-pub(super) async fn handed_on(
+pub(super) async fn flush(
     journal: Option<&Journal>,
     ship: Option<&ship::Handle>,
     fleet: Option<&Fleet>,
