@@ -129,16 +129,7 @@ impl VersionStore {
     pub fn write(&self, name: &str, files: &Files) -> io::Result<PathBuf> {
         let (folder, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         remove(&new)?;
-        for (path, text) in files {
-            check_path(path)?;
-            let path = new.join(path);
-            let parent = path.parent().unwrap_or(&new);
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-            let mut file = File::create_new(&path)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            File::open(parent)?.sync_all()?;
-        }
+        write_files(&new, files).inspect_err(|_| drop(remove(&new)))?;
         remove(&folder)?;
         fs::rename(&new, &folder)?;
         File::open(&self.folder)?.sync_all()?;
@@ -191,9 +182,27 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A path of a file of a version stays in its folder.
+fn write_files(folder: &Path, files: &Files) -> io::Result<()> {
+    for (path, text) in files {
+        check_path(path)?;
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let mut file = File::create_new(&path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// A path of a file of a version stays in its folder, and is written in one way only.
 fn check_path(path: &str) -> io::Result<()> {
-    let is_plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let parts = || Path::new(path).components();
+    let normal: PathBuf = parts().collect();
+    let is_plain = parts().all(|part| matches!(part, Component::Normal(_)))
+        && normal.as_os_str() == path
+        && !path.contains('\0');
     match is_plain && !path.is_empty() && path.len() <= MAX_PATH_BYTES {
         true => Ok(()),
         false => Err(io::Error::other(format!("`{path}` is not a path in the folder"))),
@@ -212,7 +221,14 @@ pub fn check_files(files: &Files) -> Result<(), String> {
     if !files.contains_key(MAIN) {
         return Err(format!("a version needs a file {MAIN}"));
     }
-    files.keys().try_for_each(|path| check_path(path)).map_err(|error| error.to_string())
+    files.keys().try_for_each(|path| check_path(path)).map_err(|error| error.to_string())?;
+    let is_file = |folder: &&Path| folder.to_str().is_some_and(|path| files.contains_key(path));
+    for path in files.keys() {
+        if let Some(folder) = Path::new(path).ancestors().skip(1).find(is_file) {
+            return Err(format!("`{}` is a file and the folder of `{path}`", folder.display()));
+        }
+    }
+    Ok(())
 }
 
 /// The folder of the version to be loaded, if the own file of a node says that versions are used.

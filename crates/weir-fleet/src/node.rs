@@ -337,8 +337,10 @@ impl Member {
             && let Some(offer) = driver::offer(connection, id, &versions, &report).await?
         {
             // What is not received is offered again by the next heartbeat.
-            let is_sent = mine.offers.try_send(offer).is_ok();
-            mine.is_trying.store(is_sent, Ordering::Release);
+            mine.is_trying.store(true, Ordering::Release);
+            if mine.offers.try_send(offer).is_err() {
+                mine.is_trying.store(false, Ordering::Release);
+            }
         }
         Ok(Some(versions))
     }

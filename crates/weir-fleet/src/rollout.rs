@@ -109,7 +109,9 @@ pub(crate) async fn push(
     (by, comment): (&str, &str),
 ) -> Result<i64, RolloutError> {
     let (packed, digest) = pack(files).map_err(RolloutError::Files)?;
-    let sql = "WITH next AS (UPDATE weir.fleet SET pushed = pushed + 1 RETURNING pushed)
+    // A failover may have lost versions that nodes have: their numbers are not used again.
+    let sql = "WITH next AS (UPDATE weir.fleet SET pushed = 1 + greatest(pushed,
+             (SELECT coalesce(max((in_force->>'version')::bigint), 0) FROM weir.node)) RETURNING pushed)
          INSERT INTO weir.config (number, digest, files, min_weir, who, comment)
          SELECT pushed, $1, $2, $3, $4, $5 FROM next RETURNING number";
     let parameters: [Parameter<'_>; 5] = [
@@ -302,6 +304,13 @@ pub(crate) async fn roll_back(
 ) -> Result<Option<i64>, RolloutError> {
     let (current, _) = current(connection, &[]).await?;
     let version = match version {
+        // A repeated request: the version to return to stays the one before.
+        Some(version) if current.version == Some(version) => {
+            if current.is_rolling() {
+                act(connection, RolloutAction::Abort, by).await?;
+            }
+            return Ok(Some(version));
+        }
         Some(version) => {
             exists(connection, version).await?;
             let sql = "SELECT EXISTS (SELECT FROM weir.rollout WHERE version = $1 AND state = 'succeeded')";

@@ -41,6 +41,8 @@ pub struct Reader {
     open: OpenTransactions,
     /// Where the position is published.
     progress: Option<Arc<AtomicU64>>,
+    /// What cannot be read is counted as damage.
+    counts_damage: bool,
 }
 
 /// Frames of open transactions before the position, so that a reader need not go back for them.
@@ -89,6 +91,7 @@ impl Reader {
             source: None,
             open: OpenTransactions::default(),
             progress: None,
+            counts_damage: true,
         }
     }
 
@@ -103,6 +106,12 @@ impl Reader {
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { payload: false, ..self }
+    }
+
+    /// Counts no damage: for a position of a caller, where no record may begin.
+    #[must_use]
+    pub fn without_damage(self) -> Self {
+        Self { counts_damage: false, ..self }
     }
 
     /// Index of the lane.
@@ -224,7 +233,9 @@ impl Reader {
                         }
                     } else {
                         let (found, bytes) = segment.resynchronise(offset, limit)?;
-                        files.damage.record(number, "segment", offset.into(), bytes);
+                        if self.counts_damage {
+                            files.damage.record(number, "segment", offset.into(), bytes);
+                        }
                         self.position = match found {
                             Some(found) => Position::new(number, found),
                             None if number == end.segment() => end,

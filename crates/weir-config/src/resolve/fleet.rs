@@ -7,8 +7,8 @@ use super::{Fields, Resolver};
 use crate::config::fleet::{POSTGRES, REDIS};
 use crate::config::tls::UPSTREAM_TLS;
 use crate::config::{
-    ClientCertificates, Fleet, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer, Redis,
-    TlsSource, UpstreamTls,
+    Admin, ClientCertificates, Fleet, FleetRateMode, FleetRates, Peers, Postgres, PostgresServer,
+    Redis, TlsSource, UpstreamTls,
 };
 use std::time::Duration;
 use url::{PostgresUrl, RedisUrl};
@@ -104,6 +104,19 @@ impl Resolver<'_> {
             ClientCertificates { ca, revoked: Vec::new(), optional: true, at: identity.at };
         self.uncompiled.tls.push(TlsSource::Clients(clients.clone()));
         Some(clients)
+    }
+
+    /// Certificates of other nodes are verified by the TLS of the admin listener.
+    pub(super) fn warn_of_node_certificates(&mut self, fleet: Option<&Fleet>, admin: &Admin) {
+        let peers = fleet.and_then(|fleet| fleet.peers.as_ref());
+        let Some(clients) = peers.and_then(|peers| peers.clients.as_ref()) else { return };
+        if admin.tls.is_none() {
+            let message =
+                "the admin listener has no `tls`: certificates of other nodes are not verified";
+            self.report
+                .warning_if_valid(codes::ADMIN_WITHOUT_TLS, clients.at, message)
+                .help("set `admin.tls`; where a proxy ends TLS, the proxy has to verify them");
+        }
     }
 
     fn postgres(&mut self, fields: &Fields<'_>) -> Option<Postgres> {

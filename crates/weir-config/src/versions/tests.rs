@@ -53,11 +53,19 @@ fn a_process_starts_with_its_own_file_if_the_good_version_is_not_on_the_disk() {
 fn paths_that_leave_the_folder_are_rejected() {
     let data = tempfile::tempdir().unwrap();
     let store = VersionStore::open(data.path()).unwrap();
-    for path in ["../x", "/etc/x", "a/../../x", ""] {
+    for path in ["../x", "/etc/x", "a/../../x", "", "a//b", "a/./b", "a/", "a\0b"] {
         assert!(store.write("1", &files(&[(path, "")])).is_err(), "{path}");
         assert!(check_files(&files(&[(MAIN, ""), (path, "")])).is_err(), "{path}");
     }
     assert!(check_files(&files(&[("a/b.yaml", "")])).is_err());
+    let both = files(&[(MAIN, ""), ("a", ""), ("a/b", "")]);
+    assert!(check_files(&both).unwrap_err().contains("`a` is a file and the folder of `a/b`"));
+    assert!(store.write("1", &both).is_err());
+    assert_eq!(
+        std::fs::read_dir(data.path().join("config")).unwrap().count(),
+        0,
+        "nothing is left"
+    );
     assert!(check_files(&files(&[(MAIN, ""), ("a/b.yaml", "")])).is_ok());
 }
 

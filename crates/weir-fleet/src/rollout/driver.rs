@@ -7,7 +7,7 @@ use crate::database::{Connection, DatabaseError, Parameter};
 use crate::identity::Boot;
 use crate::status::{NodeState, NodeStatus};
 use crate::task;
-use crate::versions::{FleetVersions, NodeVersion, Rollout, Stage};
+use crate::versions::{FleetVersions, NodeVersion, Rollout, RolloutState, Stage};
 use std::time::Duration;
 use tokio_postgres::types::{Json, Type};
 use uuid::Uuid;
@@ -86,7 +86,13 @@ pub(crate) async fn offer(
         Some(number) => files(connection, number).await?,
         None => Ok(Default::default()),
     };
-    let is_rollback = versions.is_rollback && attempt.rollout == versions.rollout_of_version;
+    // What this node has may be what ended badly: it must not start with that again.
+    let has_ended_badly = versions.rollout.as_ref().is_some_and(|rollout| {
+        matches!(rollout.state, RolloutState::Failed | RolloutState::Aborted)
+            && rollout.version == report.version
+    });
+    let is_rollback =
+        attempt.rollout == versions.rollout_of_version && (versions.is_rollback || has_ended_badly);
     Ok(Some(Offer { attempt, files, is_rollback }))
 }
 
@@ -101,10 +107,15 @@ impl Driver<'_> {
             (&self.node, Type::UUID),
             (&self.epoch, Type::INT8),
         ];
+        // A paused rollout goes on by no step; it can fail.
+        let states = match step {
+            Step::Fail(_) => "'running', 'paused'",
+            _ => "'running'",
+        };
         let sql = |change: &str| {
             format!(
                 "UPDATE weir.rollout SET {change} WHERE id = $1 AND stage = $2
-                 AND state IN ('running', 'paused') AND EXISTS (SELECT FROM weir.task
+                 AND state IN ({states}) AND EXISTS (SELECT FROM weir.task
                      WHERE name = '{TASK}' AND owner = $3 AND epoch = $4 AND until > now())"
             )
         };

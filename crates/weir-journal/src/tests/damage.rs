@@ -52,6 +52,20 @@ fn a_damaged_header_costs_nothing_but_itself() {
 }
 
 #[test]
+fn a_position_of_a_caller_within_a_record_is_no_damage() {
+    let data = tempfile::tempdir().unwrap();
+    let (journal, mut lane, _) = open(data.path());
+    let first = whole(&journal, &mut lane, 1).position;
+    let within = Position::new(first.segment(), first.offset() - 8);
+    let mut reader = journal.reader(0, within).without_damage();
+    assert_eq!(reader.next_transaction().unwrap().map(|found| found.id[0]), Some(1));
+    assert_eq!(journal.statistics().damaged_bytes, 0);
+    // Other readers know that one begins there.
+    let _ = journal.reader(0, within).next_transaction().unwrap();
+    assert_ne!(journal.statistics().damaged_bytes, 0);
+}
+
+#[test]
 fn a_segment_whose_preparation_was_cut_is_no_damage() {
     let data = tempfile::tempdir().unwrap();
     let (journal, mut lane, _) = open(data.path());

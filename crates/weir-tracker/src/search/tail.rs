@@ -87,6 +87,7 @@ impl Index {
         let readers = (0..journal.lanes()).map(|lane| {
             let (position, sequence) = start(lane);
             let reader = journal.read(lane, position, sequence);
+            let reader = if after.is_some() { reader.without_damage() } else { reader };
             if needs_payload { reader } else { reader.metadata_only() }
         });
         Tail { readers: readers.collect(), shared: Arc::clone(&self.shared), query }

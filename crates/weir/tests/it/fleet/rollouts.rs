@@ -155,6 +155,10 @@ fn a_version_is_rolled_out_in_stages_and_a_node_starts_with_it_without_the_datab
     // All return at once. The one before is the last good version of a node from now on.
     assert!(text(&nodes[2], &["rollback"]).contains("version 1"));
     eventually("all are back", || nodes.iter().all(|node| served(node) == "one"));
+    // Repeated, it does not change the version to return to.
+    assert!(text(&nodes[2], &["rollback", "1"]).contains("version 1"));
+    let base = "SELECT base FROM weir.rollout r, weir.fleet f WHERE r.id = f.rollout";
+    assert_eq!(database.query(base), "2");
     let audit = text(&nodes[2], &["audit", "--json", "--node", "here", "--action", "roll-back"]);
     assert!(audit.contains("roll-back"), "{audit}");
     database.kill_9();
@@ -175,6 +179,24 @@ fn a_version_is_rolled_out_in_stages_and_a_node_starts_with_it_without_the_datab
     );
     assert!(made.status.success(), "{made:?}");
     assert_eq!(served(&restored.start()), "one");
+}
+
+#[test]
+fn a_node_that_had_proven_a_version_does_not_start_with_it_after_the_rollout_was_aborted() {
+    let database = Postgres::start();
+    let mut nodes = three(database.addr());
+    first_version(&nodes);
+    // A failover may lose a push: its number is not used again.
+    database.query("UPDATE weir.fleet SET pushed = 0");
+    start(&nodes, &version("two"));
+    let stage = "SELECT stage FROM weir.rollout ORDER BY id DESC LIMIT 1";
+    eventually("the first stage has ended", || database.query(stage) != "one");
+    assert_eq!(served(&nodes[1]), "two");
+    text(&nodes[0], &["rollout", "abort"]);
+    eventually("it is back", || served(&nodes[1]) == "one");
+    nodes[1].kill();
+    nodes[1].restart(&[]);
+    assert_eq!(served(&nodes[1]), "one");
 }
 
 #[test]
