@@ -30,7 +30,7 @@ FLEET = dashboard(
         graph(
             "Rollbacks",
             "Failed rollouts of versions, which were rolled back.",
-            query("increase(weir_config_rollbacks_total[1h])", "{{instance}}"),
+            query("sum by (instance) (increase(weir_config_rollbacks_total{§}[1h]))", "{{instance}}"),
             width=THIRD,
         ),
         graph(
