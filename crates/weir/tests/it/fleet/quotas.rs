@@ -118,13 +118,13 @@ fn an_outage_admits_the_overdraft_or_nothing_and_is_settled_afterwards() {
     assert!(slice("lenient") > 50 + 3);
 }
 
-/// Nodes that are killed one after another while clients call all of them.
+/// Nodes that are killed one after another while clients call all of them; as many calls after each kill.
 fn admitted_while_killing(nodes: &mut [Server], kills: usize, calls: usize) -> usize {
     let addrs: Vec<Mutex<SocketAddr>> = nodes.iter().map(|one| Mutex::new(one.listen[0])).collect();
-    let (sent, admitted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (sent, admitted, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for addr in &addrs {
-            let (sent, admitted) = (&sent, &admitted);
+            let (sent, admitted, done) = (&sent, &admitted, &done);
             scope.spawn(move || {
                 while sent.load(Ordering::Relaxed) < calls {
                     let at = *addr.lock().unwrap();
@@ -132,7 +132,13 @@ fn admitted_while_killing(nodes: &mut [Server], kills: usize, calls: usize) -> u
                         std::thread::sleep(std::time::Duration::from_millis(5));
                         continue;
                     };
-                    while sent.fetch_add(1, Ordering::Relaxed) < calls {
+                    while sent.load(Ordering::Relaxed) < calls {
+                        let until = calls * (done.load(Ordering::Relaxed) + 1) / (kills + 1);
+                        if sent.load(Ordering::Relaxed) >= until {
+                            std::thread::sleep(std::time::Duration::from_millis(1));
+                            continue;
+                        }
+                        sent.fetch_add(1, Ordering::Relaxed);
                         client.send("GET / HTTP/1.1\r\nhost: a\r\nx-key: k\r\n\r\n");
                         let Some(response) = client.try_response() else { break };
                         if response.status == 200 {
@@ -147,9 +153,7 @@ fn admitted_while_killing(nodes: &mut [Server], kills: usize, calls: usize) -> u
             nodes[index].kill();
             nodes[index].restart(&[]);
             *addrs[index].lock().unwrap() = nodes[index].listen[0];
-            if sent.load(Ordering::Relaxed) >= calls {
-                break;
-            }
+            done.store(kill + 1, Ordering::Relaxed);
         }
     });
     admitted.load(Ordering::Relaxed)
