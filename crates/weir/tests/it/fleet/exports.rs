@@ -1,7 +1,9 @@
 //! Any node exports the transactions of all, and an export that lacks some does not look complete.
 
 use super::backend::Backend;
-use super::node::{KEY, Member, member, members, states, text, transaction};
+use super::node::{
+    KEY, Member, member, members, members_with_transactions, states, text, transaction,
+};
 use crate::admin_api::{command, first_token, get, id, tokens};
 use crate::harness::{Mode, Postgres, Server, eventually};
 use serde_json::Value;
@@ -28,13 +30,7 @@ fn shown(lines: &[Value]) -> Vec<String> {
 #[test]
 fn any_node_exports_the_transactions_of_all_newest_first() {
     let database = Postgres::start();
-    let nodes = members(database.addr(), ["one", "two", "three"]);
-    let names = ["one", "two", "three"];
-    let mut expected = Vec::new();
-    for turn in [0, 1, 2, 1, 1, 0, 2, 2, 0] {
-        let id = transaction(&nodes[turn].server);
-        expected.insert(0, format!("{id} {}", names[turn]));
-    }
+    let (nodes, expected) = members_with_transactions(database.addr());
     for node in &nodes {
         let (end, lines) = export(&node.server, "");
         assert_eq!(shown(&lines), expected);

@@ -152,6 +152,18 @@ pub(super) fn transaction(server: &Server) -> String {
     crate::admin_api::id(&response)
 }
 
+/// Three nodes and their transactions, by turns: `ID NODE` of each, newest first.
+pub(super) fn members_with_transactions(database: SocketAddr) -> ([Member; 3], Vec<String>) {
+    let names = ["one", "two", "three"];
+    let nodes = members(database, names);
+    let mut sent = Vec::new();
+    for turn in [0, 1, 2, 1, 1, 0, 2, 2, 0] {
+        let id = transaction(&nodes[turn].server);
+        sent.insert(0, format!("{id} {}", names[turn]));
+    }
+    (nodes, sent)
+}
+
 /// Copies a data folder. Of one that is in use, a file may vanish meanwhile.
 pub(super) fn copy_data(from: &Path, to: &Path) {
     eventually("the folder is copied", || {

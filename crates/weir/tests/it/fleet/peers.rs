@@ -2,7 +2,8 @@
 //! believed.
 
 use super::node::{
-    KEY, config, copy_data, is_up, json, member, member_in, members, text, transaction,
+    KEY, config, copy_data, is_up, json, member, member_in, members, members_with_transactions,
+    text, transaction,
 };
 use crate::admin_api::{ask, command, first_token, get, tokens};
 use crate::harness::{
@@ -41,13 +42,7 @@ fn pages(server: &Server, limit: usize) -> Vec<String> {
 #[test]
 fn any_node_finds_the_transactions_of_all_newest_first() {
     let database = Postgres::start();
-    let nodes = members(database.addr(), ["one", "two", "three"]);
-    let names = ["one", "two", "three"];
-    let mut expected = Vec::new();
-    for turn in [0, 1, 2, 1, 1, 0, 2, 2, 0] {
-        let id = transaction(&nodes[turn].server);
-        expected.insert(0, format!("{id} {}", names[turn]));
-    }
+    let (nodes, expected) = members_with_transactions(database.addr());
     for node in &nodes {
         for limit in [1, 2, 4, 9, 50] {
             assert_eq!(pages(&node.server, limit), expected, "{limit}");
