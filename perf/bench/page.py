@@ -33,7 +33,7 @@ GROUPS = (
            cases.RECORDING_P99, cases.RECORDING_SUSTAINED, cases.RECORDING_MEMORY)),
     Group("Search and resubmission", "search", (cases.RECORDING_SEARCH, cases.RESUBMISSION)),
     Group("Metering: cost of the Monitor", "metering", (cases.MONITOR_COST, cases.MONITOR_USAGE)),
-    Group("Fleet: cost of shared state", "fleet", (cases.FLEET_COST,)),
+    Group("Fleet: cost of shared state, searches", "fleet", (cases.FLEET_COST, cases.FLEET_SEARCH)),
     Group("Load generation with the Lab", "lab", (*cases.LAB, cases.LAB_USERS)),
     Group("Memory and start", "footprint", (cases.MEMORY, cases.START, cases.POOL_MEMORY)),
 )
