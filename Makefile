@@ -157,15 +157,19 @@ pictures: setup release ## Take the pictures of the console in docs/pictures ane
 fuzz: ## Every fuzz target for FUZZ_SECONDS
 	@FUZZ_SEED=0 fuzz/run $(FUZZ_SECONDS)
 
+# As fast as the binary that is shipped, without the wait for its link-time optimisation.
+SOAK_TEST := cargo test --profile bench --locked -p weir --test it --
+
 .PHONY: soak
 soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_KILLS kills
-	WEIR_KILLS=$(SOAK_KILLS) cargo test --release --locked -p weir --test it -- durability::kill durability::failpoints \
+	WEIR_KILLS=$(SOAK_KILLS) $(SOAK_TEST) durability::kill durability::failpoints \
 		durability::counts billing::triggers::kills resubmission::crashes --nocapture
-	WEIR_FLEET_NODES=8 WEIR_LOAD_SECONDS=60 cargo test --release --locked -p weir --test it -- fleet::rates --nocapture
-	WEIR_FLEET_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- fleet::soak --nocapture
-	WEIR_REPETITIONS=10 cargo test --release --locked -p weir --test it -- fleet::usage shipping::opensearch_killed --nocapture
-	WEIR_REPETITIONS=1000 cargo test --release --locked -p weir --test it -- fleet::claims::of_two --nocapture
-	WEIR_KILLS=50 cargo test --release --locked -p weir --test it -- fleet::quotas --nocapture
-	WEIR_KILLS=20 WEIR_QUOTA=1000000 cargo test --release --locked -p weir --test it -- monitor::a_quota_survives --nocapture
-	WEIR_KAFKA_KILLS=20 cargo test --release --locked -p weir --test it -- shipping::kafka --nocapture
-	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) cargo test --release --locked -p weir --test it -- under_load --nocapture
+	WEIR_FLEET_NODES=8 WEIR_LOAD_SECONDS=60 $(SOAK_TEST) fleet::rates --nocapture
+	WEIR_FLEET_SOAK_SECONDS=$(SOAK_SECONDS) $(SOAK_TEST) fleet::soak --nocapture
+	WEIR_REPETITIONS=10 $(SOAK_TEST) fleet::usage shipping::opensearch_killed --nocapture
+	WEIR_SUSPENDED_SECONDS=50 $(SOAK_TEST) fleet::members --nocapture
+	WEIR_REPETITIONS=1000 $(SOAK_TEST) fleet::claims::of_two --nocapture
+	WEIR_KILLS=50 $(SOAK_TEST) fleet::quotas --nocapture
+	WEIR_KILLS=20 WEIR_QUOTA=1000000 $(SOAK_TEST) monitor::a_quota_survives --nocapture
+	WEIR_KAFKA_KILLS=20 $(SOAK_TEST) shipping::kafka --nocapture
+	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) $(SOAK_TEST) under_load --nocapture

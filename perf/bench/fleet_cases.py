@@ -2,7 +2,7 @@
 
 from . import host
 from .fleet_engines import PASSWORD, OpenSearch, Postgres
-from .recording import ECHO, HELLO, Ground
+from .recording import ECHO, HELLO, Ground, Recorder
 from .recording_cases import charge, end, others, warm
 from .servers import LOAD_CORE
 from .session import Session
@@ -30,28 +30,39 @@ def cost(session: Session) -> dict:
                      for name in CONTENDERS]
         for recorder in recorders:
             warm(ground, recorder, kind, session.pace.seconds)
-        before = {r.name: r.spent() for r in recorders}
         documents = search.count()
-        rounds = []
-        for number in range(session.pace.rounds):
-            turn = number % len(recorders)
-            order = recorders[turn:] + recorders[:turn]
-            rounds.append({r.name: charge(ground, r, kind, session.pace.seconds) for r in order})
-            session.say(f"fleet-cost {kind} " + "  ".join(
-                f"{name} {found['worker_us']:.2f}" for name, found in sorted(rounds[-1].items())))
-        rest = {r.name: others(r.spent().since(before[r.name]), rounds, r.name)
-                for r in recorders}
+        saturated = _compare(session, ground, recorders, kind, None)
+        # Half of what the slowest reaches: all do the same work, and OpenSearch keeps up.
+        rate = round(min(found[SHIPPING]["rate"] for found in saturated["rounds"]) / 2, -2)
+        fixed = {"rate": rate, **_compare(session, ground, recorders, kind, rate)}
+        kinds[kind] = {**saturated, "fixed": fixed}
+        requests = sum(found[SHIPPING]["requests"]
+                       for load in (saturated, fixed) for found in load["rounds"])
         shipped = search.count() - documents
-        requests = sum(found[SHIPPING]["requests"] for found in rounds)
-        session.say(f"fleet-cost {kind} {rest}, {shipped} of {requests} documents")
         if shipped < requests:
             raise RuntimeError(f"{shipped} documents of {requests} requests are in OpenSearch")
-        kinds[kind] = {"rounds": rounds, "others_us": rest}
         end(ground, recorders)
     ground.close()
     for process in (search.process, postgres.process):
         session.fleet.stop(process)
     return {"kinds": kinds}
+
+
+def _compare(session: Session, ground: Ground, recorders: list[Recorder], kind: str,
+             rate: float | None) -> dict:
+    """Rounds of one load, interleaved."""
+    before = {r.name: r.spent() for r in recorders}
+    rounds = []
+    for number in range(session.pace.rounds):
+        turn = number % len(recorders)
+        order = recorders[turn:] + recorders[:turn]
+        rounds.append(
+            {r.name: charge(ground, r, kind, session.pace.seconds, rate) for r in order})
+        session.say(f"fleet-cost {kind} {rate or 'saturated'} " + "  ".join(
+            f"{name} {found['worker_us']:.2f}" for name, found in sorted(rounds[-1].items())))
+    rest = {r.name: others(r.spent().since(before[r.name]), rounds, r.name) for r in recorders}
+    session.say(f"fleet-cost {kind} {rest}")
+    return {"rounds": rounds, "others_us": rest}
 
 
 def _settings(name: str, kind: str, postgres: Postgres, search: OpenSearch,

@@ -49,6 +49,12 @@ def thread_seconds(pid: int) -> dict[str, float]:
     return found
 
 
+def main_thread_seconds(pid: int) -> float:
+    """CPU seconds of the first thread of a process."""
+    fields = _read(f"/proc/{pid}/task/{pid}/schedstat").split()
+    return int(fields[0]) / 1e9 if fields else 0.0
+
+
 def anonymous_bytes(pid: int) -> int:
     """Memory of a process that no file backs."""
     found = re.search(r"RssAnon:\s+(\d+) kB", _read(f"/proc/{pid}/status"))

@@ -93,7 +93,9 @@ class Recorder:
 
     def spent(self) -> Spent:
         said = self.metrics()
-        return Spent(self.server.process.cpu_seconds(), host.thread_seconds(self.pid),
+        # The first thread of weir serves the admin API alone: here, the questions of this program.
+        seconds = self.server.process.cpu_seconds() - host.main_thread_seconds(self.pid)
+        return Spent(seconds, host.thread_seconds(self.pid),
                      said.get("weir_index_indexed_total", 0.0),
                      said.get("weir_journal_bytes_total", 0.0),
                      said.get("weir_journal_sealed_segments_total", 0.0))

@@ -59,14 +59,16 @@ def warm(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> None:
         recorder.settle()
 
 
-def charge(ground: Ground, recorder: Recorder, kind: str, seconds: int) -> dict:
+def charge(ground: Ground, recorder: Recorder, kind: str, seconds: int,
+           rate: float | None = None) -> dict:
     before = recorder.spent()
-    answers = recorder.drive(kind, seconds, requests=ground.requests)
+    answers = recorder.drive(kind, seconds, rate=rate, requests=ground.requests)
+    lag = recorder.metrics().get("weir_ship_lag_seconds")
     recorder.settle()
     spent = recorder.spent().since(before)
     return {"worker_us": spent.threads.get("worker", 0.0) * 1e6 / answers.requests,
             "rate": answers.requests / answers.seconds, "p99_us": answers.p99,
-            "requests": answers.requests}
+            "requests": answers.requests, **({} if lag is None else {"ship_lag_s": lag})}
 
 
 def others(spent: Spent, rounds: list[dict], name: str) -> dict[str, float]:

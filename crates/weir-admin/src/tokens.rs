@@ -12,6 +12,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -279,7 +280,7 @@ fn generate(name: &str, role: Role) -> Result<(String, Entry), TokenError> {
     let mut id = [0; 6];
     aws_lc_rs::rand::fill(&mut id).map_err(|_| TokenError::Random)?;
     let sha256 = hash(&token);
-    Ok((token, Entry { id: hex(&id), name: name.to_owned(), role, sha256 }))
+    Ok((token, Entry { id: HEXLOWER.encode(&id), name: name.to_owned(), role, sha256 }))
 }
 
 /// 256 random bits as text.
@@ -291,11 +292,7 @@ pub(crate) fn secret() -> Result<String, TokenError> {
 
 /// The stored hash of a secret.
 pub(crate) fn hash(token: &str) -> String {
-    hex(digest(&SHA256, token.as_bytes()).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(digest(&SHA256, token.as_bytes()).as_ref())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {

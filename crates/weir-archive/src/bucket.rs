@@ -1,5 +1,6 @@
 //! A bucket: objects below a prefix, verified on their way.
 
+use data_encoding::HEXLOWER;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path as FilePath;
@@ -284,7 +285,7 @@ impl Bucket {
             };
             return Err(self.damaged(&name, reason));
         }
-        if hex(digest.finish().as_ref()) != file.sha256 {
+        if HEXLOWER.encode(digest.finish().as_ref()) != file.sha256 {
             return Err(self.damaged(&name, "corrupt: its SHA-256 is not that of its manifest"));
         }
         Ok(())
@@ -321,15 +322,6 @@ fn json(content: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(content).unwrap_or_default()
 }
 
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Length and SHA-256 of a file.
 pub(crate) fn checksum(path: &FilePath) -> Result<(u64, String), ArchiveError> {
     let mut file = File::open(path).map_err(ArchiveError::io(path))?;
@@ -337,7 +329,7 @@ pub(crate) fn checksum(path: &FilePath) -> Result<(u64, String), ArchiveError> {
     let mut chunk = vec![0; 256 << 10];
     loop {
         match file.read(&mut chunk).map_err(ArchiveError::io(path))? {
-            0 => return Ok((length, hex(digest.finish().as_ref()))),
+            0 => return Ok((length, HEXLOWER.encode(digest.finish().as_ref()))),
             read => {
                 digest.update(&chunk[..read]);
                 length += read as u64;

@@ -5,6 +5,7 @@
 
 use super::FailureKind;
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use weir_config::CertificateName;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -45,15 +46,14 @@ impl Certificate {
         let hash = digest::digest(&digest::SHA256, der);
         let mut fingerprint = [0; 32];
         fingerprint.copy_from_slice(hash.as_ref());
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let validity = certificate.validity();
         let (from, to) = (validity.not_before.timestamp(), validity.not_after.timestamp());
         let claims = json!({
             "subject": subject.to_string(),
             "common_name": common_name,
             "issuer": certificate.issuer().to_string(),
-            "serial": hex(certificate.raw_serial()),
-            "fingerprint": hex(&fingerprint),
+            "serial": HEXLOWER.encode(certificate.raw_serial()),
+            "fingerprint": HEXLOWER.encode(&fingerprint),
             "dns": dns,
             "uri": uri,
             "email": email,

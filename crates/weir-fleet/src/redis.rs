@@ -4,11 +4,11 @@
 //! timed out is not used again.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use data_encoding::HEXLOWER;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisResult};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -178,12 +178,7 @@ fn is_unknown_script<T>(result: &RedisResult<T>) -> bool {
 
 /// The name of the script in Redis: SHA-1 in hexadecimal digits.
 fn hash() -> String {
-    let mut text = String::with_capacity(40);
-    for byte in digest(&SHA1_FOR_LEGACY_USE_ONLY, SCRIPT.as_bytes()).as_ref() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    HEXLOWER.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, SCRIPT.as_bytes()).as_ref())
 }
 
 /// A time in microseconds, with nanoseconds as its fraction.

@@ -11,7 +11,7 @@ use crate::database::{Connection, DatabaseError, Parameter};
 use crate::status::NodeStatus;
 use crate::versions::{Comparison, FleetVersions, Rollout, Version};
 use aws_lc_rs::digest::{SHA256, digest};
-use std::fmt::Write as _;
+use data_encoding::HEXLOWER;
 use strum::{Display, EnumString};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, Type};
@@ -82,24 +82,17 @@ impl From<tokio_postgres::Error> for RolloutError {
 fn pack(files: &Files) -> Result<(Vec<u8>, String), String> {
     let text = serde_json::to_vec(files).map_err(|error| error.to_string())?;
     let packed = zstd::bulk::compress(&text, LEVEL).map_err(|error| error.to_string())?;
-    Ok((packed, hex(digest(&SHA256, &text).as_ref())))
+    Ok((packed, HEXLOWER.encode(digest(&SHA256, &text).as_ref())))
 }
 
 /// The files of a version whose digest is right.
 fn unpack(packed: &[u8], expected: &str) -> Result<Files, String> {
     // Escapes make the JSON longer than its texts.
     let text = zstd::bulk::decompress(packed, 8 * MAX_BYTES).map_err(|error| error.to_string())?;
-    if hex(digest(&SHA256, &text).as_ref()) != expected {
+    if HEXLOWER.encode(digest(&SHA256, &text).as_ref()) != expected {
         return Err("its files do not have its digest".to_owned());
     }
     serde_json::from_slice(&text).map_err(|error| error.to_string())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Stores a version; returns its number. Old ones that no node needs are deleted.

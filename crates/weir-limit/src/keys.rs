@@ -3,6 +3,7 @@
 
 use super::gcra::{Gcra, Level};
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -51,9 +52,7 @@ impl Key {
             return Self::Text(text.into());
         }
         let hash = digest::digest(&digest::SHA256, text.as_bytes());
-        Self::Text(
-            hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
-        )
+        Self::Text(HEXLOWER.encode(hash.as_ref()).into())
     }
 }
 

@@ -9,6 +9,7 @@ use super::rolling::Rolling;
 use super::share::Rule;
 use super::tokens::TokenLeases;
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -92,7 +93,7 @@ impl LimitName {
             digest.update(part.as_bytes());
         }
         let hash = digest.finish();
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+        HEXLOWER.encode(hash.as_ref()).into()
     }
 }
 

@@ -65,14 +65,35 @@ impl FromStr for UnixSeconds {
     }
 }
 
-macro_rules! string_in_json {
+impl TransactionId {
+    /// The text of the id, in `buffer`: for each document that is written, without the machinery of
+    /// formatting.
+    #[must_use]
+    pub fn encode(self, buffer: &mut [u8; 36]) -> &str {
+        uuid::Uuid::from_u128(self.0).hyphenated().encode_lower(buffer)
+    }
+}
+
+impl Serialize for TransactionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.encode(&mut [0; 36]))
+    }
+}
+
+macro_rules! written_as_text {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
+    )*};
+}
 
+written_as_text!(Amount, UnixMicros, UnixSeconds);
+
+macro_rules! read_from_text {
+    ($($type:ty),*) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
@@ -81,7 +102,7 @@ macro_rules! string_in_json {
     )*};
 }
 
-string_in_json!(Amount, TransactionId, UnixMicros, UnixSeconds);
+read_from_text!(Amount, TransactionId, UnixMicros, UnixSeconds);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Documents that are not settled, and how far the checkpoint may advance.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use weir_journal::{Address, Outcome, Position};
 
@@ -20,7 +20,7 @@ pub(crate) struct Item {
     /// It has no payload, because the document with payload was rejected.
     pub(crate) reduced: bool,
     /// For OpenSearch the lines of the action and of the document, for Kafka the value of the message.
-    pub(crate) lines: Vec<u8>,
+    pub(crate) lines: Box<[u8]>,
 }
 
 /// Where readers were, by lane: position and sequence number.
@@ -32,7 +32,8 @@ pub(crate) struct Queue {
     waiting: VecDeque<Item>,
     waiting_bytes: usize,
     next: u64,
-    unsettled: BTreeSet<u64>,
+    /// Of each document from the oldest that is not settled: whether it is settled.
+    settled: VecDeque<bool>,
     /// Once everything before this place in the order is settled, the checkpoint may advance there.
     marks: VecDeque<(u64, Positions)>,
 }
@@ -42,7 +43,7 @@ impl Queue {
     pub(crate) fn push(&mut self, mut item: Item) {
         item.order = self.next;
         self.next += 1;
-        self.unsettled.insert(item.order);
+        self.settled.push_back(false);
         self.waiting_bytes += item.lines.len();
         self.waiting.push_back(item);
     }
@@ -65,7 +66,7 @@ impl Queue {
 
     /// Whether every document is settled.
     pub(crate) fn is_settled(&self) -> bool {
-        self.unsettled.is_empty()
+        self.settled.is_empty()
     }
 
     /// The next documents, at least one if there is any.
@@ -91,12 +92,23 @@ impl Queue {
     }
 
     pub(crate) fn settle(&mut self, order: u64) {
-        self.unsettled.remove(&order);
+        let place = order.checked_sub(self.oldest()).and_then(|place| usize::try_from(place).ok());
+        if let Some(settled) = place.and_then(|place| self.settled.get_mut(place)) {
+            *settled = true;
+        }
+        while self.settled.front() == Some(&true) {
+            self.settled.pop_front();
+        }
+    }
+
+    /// The place of the oldest document that is not settled, or of the next one.
+    fn oldest(&self) -> u64 {
+        self.next - self.settled.len() as u64
     }
 
     /// The latest positions before which everything is settled, if they are new.
     pub(crate) fn settled_positions(&mut self) -> Option<Positions> {
-        let first = self.unsettled.first().copied().unwrap_or(self.next);
+        let first = self.oldest();
         let mut latest = None;
         while self.marks.front().is_some_and(|(place, _)| *place <= first) {
             latest = self.marks.pop_front().map(|(_, positions)| positions);
@@ -117,7 +129,7 @@ mod tests {
             outcome: Outcome::Completed,
             received_us: 0,
             reduced: false,
-            lines: vec![0; bytes],
+            lines: vec![0; bytes].into(),
         }
     }
 

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 
 use weir_expr::BusinessKeys;
 use weir_journal::{Follower, Journal, Reader, Skipped, Transaction};
-use weir_model::TransactionId;
 use weir_model::search_sink::Content;
 use weir_tracker::document::write_event_data;
-use weir_tracker::opensearch::{index_name, write_document};
+use weir_tracker::opensearch::{write_action, write_document};
 use weir_tracker::read_keys;
 
 use crate::backfill::{Backfill, BackfillOptions, BackfillProgress};
@@ -34,6 +33,11 @@ use crate::upkeep::{Step, Upkeep};
 pub(crate) const FOLLOWER_PREFIX: &str = "ship-";
 /// Transactions that are read at a time from a lane.
 const MAX_READ: usize = 500;
+/// How long a bulk request waits to be full, after the last one. Each costs OpenSearch a write to its disk,
+/// and searches find documents after the next refresh only, which takes longer.
+const LINGER: Duration = Duration::from_millis(500);
+/// Memory that is kept for the next document, in bytes.
+const MAX_KEPT_BYTES: usize = 64 << 10;
 /// Shortest interval between two writes of the checkpoint.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -108,6 +112,8 @@ pub struct Shipper {
     /// That of the indexes of OpenSearch.
     upkeep: Option<Upkeep>,
     in_flight: usize,
+    /// When the last bulk request was taken.
+    sent: Option<Instant>,
     /// A request of the upkeep is in flight: its steps follow each other.
     keeping_up: bool,
     /// Gaps that are not in the database yet.
@@ -122,6 +128,7 @@ pub struct Shipper {
     template_at_fault: bool,
     /// Reused memory.
     transaction: Transaction,
+    scratch: Vec<u8>,
 }
 
 impl Shipper {
@@ -162,6 +169,7 @@ impl Shipper {
             last: Source::Backfill,
             pace: Pace::new(),
             in_flight: 0,
+            sent: None,
             keeping_up: false,
             gaps: Vec::new(),
             uncommitted: false,
@@ -171,6 +179,7 @@ impl Shipper {
             reported: None,
             template_at_fault: false,
             transaction: Transaction::default(),
+            scratch: Vec::new(),
         })
     }
 
@@ -250,7 +259,7 @@ impl Shipper {
         if !self.may_send(now) {
             return None;
         }
-        let source = self.next_source();
+        let source = self.next_source(now);
         let upkeep = self.upkeep.as_mut()?;
         // Documents wait for the template: without it, fields would be created by content.
         let step = if self.keeping_up { None } else { upkeep.next(now) };
@@ -260,6 +269,7 @@ impl Shipper {
             (Ticket(Purpose::Upkeep(step)), request)
         } else if let Some(source) = source.filter(|_| upkeep.is_ready()) {
             let (docs, bytes) = self.pace.limits();
+            self.sent = Some(now);
             let items = self.queue_of(source).map(|queue| queue.take(docs, bytes));
             let items = items.unwrap_or_default();
             self.last = source;
@@ -276,10 +286,17 @@ impl Shipper {
         self.in_flight < self.pace.max_in_flight() && self.pace.wait(now).is_zero()
     }
 
-    /// Where the next bulk request comes from. A backfill has at most every second one.
-    fn next_source(&self) -> Option<Source> {
-        let live = self.queue.waiting_docs() > 0;
-        let backfill = self.backfill.as_ref().is_some_and(|one| one.queue.waiting_docs() > 0);
+    /// Where the next bulk request comes from: one that is full, or after [`LINGER`]. A backfill has at most
+    /// every second one.
+    fn next_source(&self, now: Instant) -> Option<Source> {
+        let rests = self.sent.is_some_and(|sent| now.duration_since(sent) < LINGER);
+        let (docs, bytes) = self.pace.limits();
+        let is_due = |queue: &Queue| {
+            let full = queue.waiting_docs() >= docs || queue.waiting_bytes() >= bytes;
+            full || !rests && queue.waiting_docs() > 0
+        };
+        let live = is_due(&self.queue);
+        let backfill = self.backfill.as_ref().is_some_and(|one| is_due(&one.queue));
         match (live, backfill, self.last) {
             (false, false, _) => None,
             (true, false, _) | (true, true, Source::Backfill) => Some(Source::Live),
@@ -394,7 +411,7 @@ impl Shipper {
 
     /// Queues the document of the transaction that was read last.
     fn push_document(&mut self) {
-        let item = item(&mut self.transaction, &self.settings);
+        let item = item(&mut self.transaction, &self.settings, &mut self.scratch);
         self.queue.push(item);
     }
 
@@ -405,7 +422,7 @@ impl Shipper {
         while read < MAX_READ && !is_full(&backfill.queue) {
             let next = backfill.next_into(&self.journal, transaction);
             if next.map_err(ShipError::Journal)? {
-                backfill.queue.push(item(transaction, &self.settings));
+                backfill.queue.push(item(transaction, &self.settings, &mut self.scratch));
                 read += 1;
             } else if backfill.is_range_over() {
                 if let Some(filled) = backfill.filled() {
@@ -441,11 +458,8 @@ fn is_full(queue: &Queue) -> bool {
 }
 
 /// The document of a transaction.
-fn item(transaction: &mut Transaction, settings: &Settings) -> Item {
+fn item(transaction: &mut Transaction, settings: &Settings, scratch: &mut Vec<u8>) -> Item {
     read_keys(&settings.keys, transaction);
-    let mut lines = Vec::with_capacity(1024);
-    write_lines(transaction, settings, settings.content, &mut lines);
-    lines.shrink_to_fit();
     Item {
         order: 0,
         id: u128::from_be_bytes(transaction.id),
@@ -453,26 +467,27 @@ fn item(transaction: &mut Transaction, settings: &Settings) -> Item {
         outcome: transaction.outcome,
         received_us: transaction.received_us,
         reduced: false,
-        lines,
+        lines: lines(transaction, settings, settings.content, scratch),
     }
 }
 
-/// Writes the lines of a bulk request, or the value of a message, for a transaction.
-fn write_lines(
+/// The lines of a bulk request, or the value of a message, for a transaction. `scratch` is reused memory:
+/// the length is known only when they are written.
+fn lines(
     transaction: &Transaction,
     settings: &Settings,
     content: Content,
-    lines: &mut Vec<u8>,
-) {
+    scratch: &mut Vec<u8>,
+) -> Box<[u8]> {
+    scratch.clear();
+    scratch.shrink_to(MAX_KEPT_BYTES);
     let (node, node_name) = &settings.node;
     if settings.destination == Destination::Kafka {
-        return write_event_data(transaction, node_name, content, lines);
+        write_event_data(transaction, node_name, content, scratch);
+    } else {
+        write_action(&settings.name, transaction, scratch);
+        write_document(transaction, (node, node_name), content, scratch);
+        scratch.push(b'\n');
     }
-    let index = index_name(&settings.name, transaction);
-    let id = TransactionId(u128::from_be_bytes(transaction.id));
-    // Neither has a character that JSON escapes.
-    let action = format!("{{\"create\":{{\"_index\":\"{index}\",\"_id\":\"{id}\"}}}}\n");
-    lines.extend_from_slice(action.as_bytes());
-    write_document(transaction, (node, node_name), content, lines);
-    lines.push(b'\n');
+    scratch.as_slice().into()
 }

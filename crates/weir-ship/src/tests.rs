@@ -218,8 +218,12 @@ impl Bench {
         for _ in 0..100_000 {
             let sent = self.step();
             self.now += self.shipper.wait(self.now);
-            if !sent && self.shipper.is_idle() && self.shipper.wait(self.now).is_zero() {
-                self.now += Duration::from_secs(1);
+            if sent || !self.shipper.wait(self.now).is_zero() {
+                continue;
+            }
+            // Documents that do not fill a request wait.
+            self.now += Duration::from_secs(1);
+            if self.shipper.is_idle() && !self.shipper.is_backfilling() {
                 self.shipper.work(self.now).unwrap();
                 return;
             }
@@ -245,6 +249,22 @@ fn every_transaction_is_in_the_index_of_its_state_and_day_once() {
     assert_eq!((of("done"), of("failed")), (4_500, 500));
     assert_eq!(bench.engine.bulks.iter().max(), Some(&2_000));
     assert_eq!((bench.shipper.statistics().docs, bench.lag()), (5_000, 0));
+}
+
+#[test]
+fn documents_that_do_not_fill_a_request_wait_for_others_and_not_for_long() {
+    let mut bench = Bench::new(Content::Keys);
+    bench.ship();
+    append(&mut bench.lane, 0..1, b"x");
+    assert!(bench.step(), "the last one was long ago");
+    append(&mut bench.lane, 1..2_001, b"x");
+    assert!(bench.step(), "it is full");
+    append(&mut bench.lane, 2_001..2_004, b"x");
+    bench.now += Duration::from_millis(499);
+    assert!(!bench.step());
+    bench.now += Duration::from_millis(1);
+    assert!(bench.step());
+    assert_eq!(bench.engine.bulks, [1, 2_000, 3]);
 }
 
 #[test]

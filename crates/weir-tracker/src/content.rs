@@ -56,24 +56,31 @@ enum TextFormat {
     Urlencoded,
 }
 
+/// Content types of bodies that are not searched.
+const NO_TEXT: [&str; 4] =
+    ["text/event-stream", "application/grpc", "application/zip", "application/pdf"];
+/// What such content types may begin with.
+const NO_TEXT_KINDS: [&str; 4] = ["image/", "audio/", "video/", "font/"];
+
 /// The text format of a content type; none if such bodies are not searched.
 fn text_format(content_type: &[u8]) -> Option<TextFormat> {
-    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    let essence = String::from_utf8_lossy(essence.trim_ascii()).to_ascii_lowercase();
-    match essence.as_str() {
-        "text/event-stream" => None,
-        "application/x-www-form-urlencoded" => Some(TextFormat::Urlencoded),
-        essence if essence.ends_with("json") => Some(TextFormat::Json),
-        "image/svg+xml" => Some(TextFormat::Plain),
-        essence
-            if ["image/", "audio/", "video/", "font/"]
-                .iter()
-                .any(|kind| essence.starts_with(kind)) =>
-        {
-            None
-        }
-        "application/grpc" | "application/zip" | "application/pdf" => None,
-        _ => Some(TextFormat::Plain),
+    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name.as_bytes());
+    let begins = |kind: &&str| {
+        let begin = essence.get(..kind.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(kind.as_bytes()))
+    };
+    let ends_with_json = essence.len().checked_sub(4).map(|at| &essence[at..]);
+    if is("application/x-www-form-urlencoded") {
+        Some(TextFormat::Urlencoded)
+    } else if ends_with_json.is_some_and(|end| end.eq_ignore_ascii_case(b"json")) {
+        Some(TextFormat::Json)
+    } else if is("image/svg+xml") {
+        Some(TextFormat::Plain)
+    } else if NO_TEXT.iter().any(|name| is(name)) || NO_TEXT_KINDS.iter().any(begins) {
+        None
+    } else {
+        Some(TextFormat::Plain)
     }
 }
 

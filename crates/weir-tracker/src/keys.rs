@@ -20,11 +20,8 @@ pub fn read_keys(keys: &BusinessKeys, transaction: &mut Transaction) {
         client: &transaction.client,
         consumer: &transaction.consumer,
     };
-    let body = |head, body| {
-        content::decoded(BodyType::from_head(head), body).unwrap_or(Cow::Borrowed(&[]))
-    };
-    let request_body = body(&transaction.request_head, &transaction.request_body);
-    let response_body = body(&transaction.response_head, &transaction.response_body);
+    let request_body = text(&transaction.request_head, &transaction.request_body);
+    let response_body = text(&transaction.response_head, &transaction.response_body);
     let mut found: Vec<(String, String)> = Vec::new();
     for (name, value) in keys.extract(&request, &request_body, &response_body) {
         let known = |pair: &(String, String)| pair.0 == name && pair.1 == value;
@@ -33,4 +30,12 @@ pub fn read_keys(keys: &BusinessKeys, transaction: &mut Transaction) {
         }
     }
     transaction.keys.extend(found);
+}
+
+/// A body without its codings; empty if keys are not extracted from such bodies.
+fn text<'a>(head: &[u8], body: &'a [u8]) -> Cow<'a, [u8]> {
+    if body.is_empty() {
+        return Cow::Borrowed(&[]);
+    }
+    content::decoded(BodyType::from_head(head), body).unwrap_or(Cow::Borrowed(&[]))
 }

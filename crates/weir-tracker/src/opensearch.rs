@@ -24,7 +24,7 @@ mod query;
 mod recorded;
 mod search;
 
-pub use document::{day, index_name, write_document};
+pub use document::{day, write_action, write_document};
 pub use mapping::{index_template, is_own_template};
 pub use query::Translation;
 pub use search::{Found, SearchBody, found_document};

@@ -20,7 +20,11 @@ fn release(bytes: &mut Vec<u8>) {
 
 fn set(text: &mut String, value: &[u8]) {
     text.clear();
-    text.push_str(&String::from_utf8_lossy(value));
+    // Nearly all are valid, which this check finds out many times as fast.
+    match std::str::from_utf8(value) {
+        Ok(value) => text.push_str(value),
+        Err(_) => text.push_str(&String::from_utf8_lossy(value)),
+    }
 }
 
 fn replace(bytes: &mut Vec<u8>, value: &[u8]) {

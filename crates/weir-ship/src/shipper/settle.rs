@@ -7,7 +7,7 @@ use weir_model::TransactionId;
 use weir_model::search_sink::Content;
 use weir_tracker::read_keys;
 
-use super::{Shipper, Source, write_lines};
+use super::{Shipper, Source, lines};
 use crate::bulk::{self, ItemVerdict, Verdict};
 use crate::error::ShipError;
 use crate::queue::Item;
@@ -135,8 +135,7 @@ impl Shipper {
         let found = self.journal.get(address).map_err(ShipError::Journal)?;
         let Some(mut transaction) = found else { return Ok(false) };
         read_keys(&self.settings.keys, &mut transaction);
-        item.lines.clear();
-        write_lines(&transaction, &self.settings, Content::Keys, &mut item.lines);
+        item.lines = lines(&transaction, &self.settings, Content::Keys, &mut self.scratch);
         item.reduced = true;
         Ok(true)
     }

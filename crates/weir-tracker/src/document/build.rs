@@ -6,6 +6,7 @@ use crate::part::row::{self, NAMES, Row};
 use crate::search;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use weir_journal::{self as journal, Absence};
 use weir_model::stage;
 use weir_model::{TransactionId, UnixMicros};
@@ -186,7 +187,7 @@ fn metadata(body: &journal::BodyMetadata) -> BodyMetadata {
     let withheld = withheld.map(|why| why.to_string()).unwrap_or_default();
     let hash = match hash {
         [0, ..] if hash.iter().all(|byte| *byte == 0) => String::new(),
-        hash => hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+        hash => HEXLOWER.encode(&hash),
     };
     BodyMetadata { length, stored, truncated, withheld, aborted, masked, hash }
 }

@@ -253,20 +253,53 @@ pub fn write_document(
     let _ = serde_json::to_writer(out, &document);
 }
 
-/// Name of the index that a transaction is in; `name` is that of the sink.
-#[must_use]
-pub fn index_name(name: &str, transaction: &Transaction) -> String {
-    let state = if transaction.outcome == Outcome::Completed { "done" } else { "failed" };
-    format!("weir-{name}-{state}-{}", day(u128::from_be_bytes(transaction.id)))
+/// Appends the action of a bulk request that creates the document of a transaction: its line before that
+/// of the document. `sink` is the name of the sink. The index is that of the day of the id.
+pub fn write_action(sink: &str, transaction: &Transaction, out: &mut Vec<u8>) {
+    let id = id(transaction);
+    // Nothing of it has a character that JSON escapes.
+    out.extend_from_slice(b"{\"create\":{\"_index\":\"");
+    write_index_name(sink, transaction, out);
+    out.extend_from_slice(b"\",\"_id\":\"");
+    out.extend_from_slice(id.encode(&mut [0; 36]).as_bytes());
+    out.extend_from_slice(b"\"}}\n");
+}
+
+fn write_index_name(sink: &str, transaction: &Transaction, out: &mut Vec<u8>) {
+    let completed = transaction.outcome == Outcome::Completed;
+    let state: &[u8] = if completed { b"-done-" } else { b"-failed-" };
+    for part in [b"weir-", sink.as_bytes(), state] {
+        out.extend_from_slice(part);
+    }
+    write_day(id(transaction).0, out);
 }
 
 /// The UTC day of a UUIDv7 (RFC 9562), as `YYYY.MM.DD`.
 #[must_use]
 pub fn day(id: u128) -> String {
-    // For every document: the general formatting of times takes several times as long.
-    let days = ((id >> 80) / 86_400_000) as u32;
-    let (year, month, day) = civil(days);
-    format!("{year:04}.{month:02}.{day:02}")
+    let mut text = Vec::new();
+    write_day(id, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// For every document: the general formatting of times takes several times as long.
+fn write_day(id: u128, out: &mut Vec<u8>) {
+    let (year, month, day) = civil(((id >> 80) / 86_400_000) as u32);
+    write_digits(year / 100, out);
+    write_digits(year % 100, out);
+    for number in [month, day] {
+        out.push(b'.');
+        write_digits(number, out);
+    }
+}
+
+/// Two digits, or three of a year after 9999.
+fn write_digits(number: u32, out: &mut Vec<u8>) {
+    if number >= 100 {
+        out.push(b'0' + (number / 100) as u8);
+    }
+    out.push(b'0' + (number / 10 % 10) as u8);
+    out.push(b'0' + (number % 10) as u8);
 }
 
 /// Year, month and day of a number of days since 1970. A year begins with March here, so that the leap
@@ -359,16 +392,16 @@ fn push(texts: &mut Vec<String>, text: String) {
 
 /// The words of a text, each after `prefix`, separated by a space.
 fn split(text: &[u8], prefix: &str) -> String {
-    let mut all = String::with_capacity(text.len());
+    let mut all = Vec::with_capacity(text.len());
     tokenizer::words(text, |word, _| {
         if !all.is_empty() {
-            all.push(' ');
+            all.push(b' ');
         }
-        all.push_str(prefix);
-        // Words are UTF-8.
-        all.push_str(from_utf8(word).unwrap_or_default());
+        all.extend_from_slice(prefix.as_bytes());
+        all.extend_from_slice(word);
     });
-    all
+    // Words are UTF-8.
+    String::from_utf8(all).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -413,9 +446,16 @@ mod tests {
 
     #[test]
     fn the_day_is_that_of_the_id() {
-        assert_eq!(index_name("search", &transaction()), "weir-search-done-2024.11.24");
+        let index = |transaction: &Transaction| {
+            let mut action = Vec::new();
+            write_action("search", transaction, &mut action);
+            let action: Value = serde_json::from_slice(&action).unwrap();
+            assert_eq!(action["create"]["_id"], "01935f2b-0000-7000-8000-000000000001");
+            action["create"]["_index"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(index(&transaction()), "weir-search-done-2024.11.24");
         let failed = Transaction { outcome: Outcome::Failed, ..transaction() };
-        assert_eq!(index_name("search", &failed), "weir-search-failed-2024.11.24");
+        assert_eq!(index(&failed), "weir-search-failed-2024.11.24");
         assert_eq!(day(0), "1970.01.01");
     }
 

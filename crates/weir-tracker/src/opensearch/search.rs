@@ -37,7 +37,7 @@ impl SearchBody {
             "track_total_hits": false,
             "timeout": format!("{}ms", search.timeout.as_millis()),
             // Headers and bodies are not shown in a page.
-            "_source": {"excludes": ["payload"]},
+            "_source": {"excludes": ["payload", "words"]},
         });
         if let Some(cursor) = search.position()? {
             body["search_after"] = json!([cursor.time, TransactionId(cursor.id)]);
@@ -81,7 +81,12 @@ impl SearchBody {
     /// The request for a transaction.
     #[must_use]
     pub fn of_transaction(id: TransactionId) -> Value {
-        json!({"size": 1, "query": {"term": {"id": id}}, "track_total_hits": false})
+        json!({
+            "size": 1,
+            "query": {"term": {"id": id}},
+            "track_total_hits": false,
+            "_source": {"excludes": ["words"]},
+        })
     }
 
     /// The page in the response to a search.

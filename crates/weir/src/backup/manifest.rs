@@ -2,8 +2,8 @@
 
 use anyhow::{Context, bail, ensure};
 use aws_lc_rs::digest::{Context as Digest, SHA256};
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -121,7 +121,7 @@ impl BackupFile {
             zeros -= count as u64;
         }
         target.sync_all().with_context(writing)?;
-        Ok(Self { path, bytes, sha256: hex(digest) })
+        Ok(Self { path, bytes, sha256: HEXLOWER.encode(digest.finish().as_ref()) })
     }
 
     /// The entry of a file of the backup.
@@ -140,15 +140,8 @@ impl BackupFile {
             }
         }
         source.sync_all().with_context(at)?;
-        Ok(Self { path: path.to_owned(), bytes, sha256: hex(digest) })
+        Ok(Self { path: path.to_owned(), bytes, sha256: HEXLOWER.encode(digest.finish().as_ref()) })
     }
-}
-
-fn hex(digest: Digest) -> String {
-    digest.finish().as_ref().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A new private file, with its folders.

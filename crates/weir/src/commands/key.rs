@@ -4,6 +4,7 @@ use crate::output;
 use anyhow::anyhow;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::HEXLOWER;
 use serde_json::json;
 
 /// Commands on API keys.
@@ -48,8 +49,7 @@ fn generate() -> anyhow::Result<String> {
 /// SHA-256 of the key, as in `api_keys`.
 fn hash(key: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", HEXLOWER.encode(digest.as_ref()))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::thread::{Running, Thread, ThreadContext};
 use super::versions::Versions;
 use anyhow::Context;
 use aws_lc_rs::digest::{Context as Digest, SHA256};
-use std::fmt::Write as _;
+use data_encoding::HEXLOWER;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,8 +176,5 @@ pub(super) fn digest(config: &Config, found: &Findings) -> String {
             add(path, &content);
         }
     }
-    digest.finish().as_ref().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    HEXLOWER.encode(digest.finish().as_ref())
 }

@@ -7,6 +7,7 @@ mod scenario;
 use crate::exit::Exit;
 use anyhow::{Context, ensure};
 use aws_lc_rs::digest;
+use data_encoding::HEXLOWER;
 use std::path::{Path, PathBuf};
 use weir_lab::results::{Host, Run};
 use weir_lab::runner::now_text;
@@ -111,14 +112,13 @@ impl Args {
     fn described(&self, file: &Path, name: String) -> anyhow::Result<Run> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let digest = digest::digest(&digest::SHA256, text.as_bytes());
-        let hexadecimal = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Run {
             lab: 1,
             name,
             started: now_text(),
             command: ["weir".to_owned()].into_iter().chain(self.command()).collect(),
             version: VERSION.to_owned(),
-            scenario_sha256: hexadecimal,
+            scenario_sha256: HEXLOWER.encode(digest.as_ref()),
             scenario: text.into(),
             quick: self.level() == Level::Quick,
             host: Host::here(),

@@ -1,8 +1,13 @@
 //! Nodes join, leave, are copied, suspended and upgraded.
 
-use super::node::{config, copy_data, findings, is_up, node, states, status, text};
+use super::node::{
+    config, copy_data, findings, fleet_calls, is_up, node, send, states, status, text,
+};
 use crate::admin_api::{command, first_token};
-use crate::harness::{Mode, PgBouncer, Postgres, Relay, Server, Signal, Weir, eventually, weir};
+use crate::harness::{
+    Mode, PgBouncer, Postgres, Relay, Server, Signal, Weir, eventually, from_environment, weir,
+};
+use std::time::Duration;
 
 /// The id of a node.
 fn id(server: &Server) -> String {
@@ -112,6 +117,28 @@ fn a_process_that_was_suspended_writes_nothing_before_it_has_renewed_its_lease()
     });
     let other = "SELECT digest, boot FROM weir.node WHERE until > now() + interval '1 hour'";
     assert_eq!(database.query(other), "of another|2");
+}
+
+#[test]
+fn a_node_that_was_suspended_past_its_lease_joins_again_with_its_identity() {
+    let database = Postgres::start();
+    let one = node("one", database.addr(), "").start();
+    let two = node("two", database.addr(), "").start();
+    eventually("both have joined", || states(&one) == ["one live", "two live"]);
+    send(&two, 5);
+    eventually("the fleet has them", || fleet_calls(&one) == 5);
+    let before = id(&two);
+    two.signal(Signal::STOP);
+    eventually("its lease has ended", || states(&one) == ["one live", "two down"]);
+    // The lease is over in the database, too; `make soak` waits longer.
+    std::thread::sleep(Duration::from_secs(from_environment("WEIR_SUSPENDED_SECONDS", 0)));
+    send(&one, 3);
+    two.signal(Signal::CONT);
+    eventually("it is back", || states(&one) == ["one live", "two live"]);
+    send(&two, 4);
+    eventually("each call counts once", || fleet_calls(&one) == 12 && fleet_calls(&two) == 12);
+    assert_eq!(id(&two), before);
+    assert_eq!(database.query("SELECT count(*) FROM weir.node"), "2");
 }
 
 #[test]

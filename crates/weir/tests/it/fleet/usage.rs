@@ -3,7 +3,9 @@
 use super::node::{fleet_calls, is_up, json, node, own_calls, send, states, text};
 use crate::admin_api::{command, first_token};
 use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually, key_hash, repetitions};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Waits until the usage of the fleet is that of all nodes, and that number.
 fn is_equal_on(nodes: &[&Server], calls: usize) {
@@ -84,26 +86,41 @@ fn usage_is_equal_to_the_call_after_crashes_of_the_database_under_load() {
     let nodes: Vec<Server> =
         ["a", "b", "c"].into_iter().map(|name| node(name, database.addr(), "").start()).collect();
     eventually("all have joined", || nodes.iter().all(is_up));
-    let (stop, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, down) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (sent, times) = (AtomicUsize::new(0), Mutex::new([Vec::new(), Vec::new()]));
     std::thread::scope(|scope| {
         for server in &nodes {
-            let (stop, sent) = (&stop, &sent);
+            let (stop, down, sent, times) = (&stop, &down, &sent, &times);
             scope.spawn(move || {
                 let mut client = server.connect();
                 while !stop.load(Ordering::Relaxed) {
+                    let begin = Instant::now();
                     assert_eq!(client.get("/").status, 200);
                     sent.fetch_add(1, Ordering::Relaxed);
+                    let took = begin.elapsed();
+                    times.lock().unwrap()[usize::from(down.load(Ordering::Relaxed))].push(took);
                 }
             });
         }
         for _ in 0..repetitions(3) {
-            std::thread::sleep(std::time::Duration::from_millis(1500));
+            std::thread::sleep(Duration::from_millis(1500));
+            down.store(true, Ordering::Relaxed);
             database.kill_9();
+            std::thread::sleep(Duration::from_millis(500));
+            down.store(false, Ordering::Relaxed);
             database.restart();
         }
         stop.store(true, Ordering::Relaxed);
     });
+    let [up, down] = times.into_inner().unwrap().map(p99);
+    println!("99th percentile of requests: {up:?} with the database, {down:?} without");
     is_equal_on(&nodes.iter().collect::<Vec<_>>(), sent.load(Ordering::Relaxed));
+}
+
+/// The 99th percentile.
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
 }
 
 #[test]
