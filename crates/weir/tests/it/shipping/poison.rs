@@ -1,7 +1,7 @@
 //! Documents and mappings that OpenSearch does not accept.
 
 use super::{config, hits, wait_for};
-use crate::harness::{OpenSearch, Weir};
+use crate::harness::{OpenSearch, Weir, echo};
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,26 +34,32 @@ fn an_index_whose_mapping_another_party_has_made_gets_documents_without_payload(
 #[test]
 fn documents_with_extreme_content_are_found_by_id_and_key_and_hold_up_nothing() {
     let Some(opensearch) = OpenSearch::start() else { return };
-    let server = Weir::new(&config(opensearch.addr(), ", content: payload")).start();
+    // An upstream that reads whole bodies.
+    let echo = echo(&[]);
+    let upstreams = format!("upstreams:\n  echo: {{targets: [\"http://{}\"]}}\n", echo.listen[0]);
+    let api = "  echo: {base: /echo, routes: [{path: \"/*\", proxy: echo}]}\n";
+    let text = config(opensearch.addr(), ", content: payload") + api;
+    let text = text.replace("enabled: true\n", "enabled: true\n  body_limit: 1MiB\n");
+    let server = Weir::new(&text.replace("upstreams:\n", &upstreams)).start();
     let mut client = server.connect();
     let json_type = ("content-type", "application/json");
-    let word = format!("{{\"order\": \"word\", \"w\": \"{}\"}}", "x".repeat(1 << 20));
+    let word = format!("{{\"order\": \"word\", \"w\": \"{}\"}}", "x".repeat((1 << 20) - 100));
     let names: Vec<String> = (0..10_000).map(|n| format!("\"name{n}\": {n}")).collect();
     let names = format!("{{\"order\": \"names\", {}}}", names.join(", "));
     let key = format!("{{\"order\": \"{}\"}}", "k".repeat(40_000));
     let deep =
         format!("{{\"order\": \"deep\", \"d\": {}1{}}}", "[".repeat(5_000), "]".repeat(5_000));
     for body in [&word, &names, &key, &deep] {
-        assert_eq!(client.request("POST", "/good/", &[json_type], body).status, 200);
+        assert_eq!(client.request("POST", "/echo/", &[json_type], body).status, 200);
     }
     let not_text = b"{\"order\": \"bytes\", \"b\": \"\xff\xfe\xc3(\"}";
     let head = format!(
-        "POST /good/ HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "POST /echo/ HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         not_text.len()
     );
     client.send([head.as_bytes(), not_text].concat());
     assert_eq!(client.response().status, 200);
-    let long_path = format!("/good/{}", "p".repeat(4_000));
+    let long_path = format!("/echo/{}", "p".repeat(4_000));
     assert_eq!(client.request("GET", &long_path, &[], "").status, 200);
     client.post("/good/", r#"{"order": "later"}"#);
     wait_for(&server, &opensearch, 7);
