@@ -6,8 +6,8 @@
 
 use crate::database::{Connection, DatabaseError, Parameter, bounded};
 use crate::identity::{Boot, Identity, IdentityError};
-use crate::pending::{MISSING, PendingReport, UNREPORTED};
 use crate::status::{ConfigurationState, NodeState, NodeStatus};
+use crate::unreplicated::{MISSING, UNREPORTED, UnreplicatedReport};
 use crate::versions::NodeVersion;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Row;
@@ -53,7 +53,7 @@ pub(crate) struct Report {
     /// The node ends: requests in flight complete.
     pub(crate) draining: bool,
     /// Calls that are not replicated; `None`: as reported last.
-    pub(crate) pending: Option<PendingReport>,
+    pub(crate) unreplicated: Option<UnreplicatedReport>,
     /// Its version of the configuration; `None` with own files only.
     pub(crate) in_force: Option<NodeVersion>,
 }
@@ -164,9 +164,18 @@ pub(crate) async fn heartbeat(
              in_force = $14
          WHERE id = $1 AND boot = $2 AND boot_token = $3
          RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let Report { name, digest, advertise, configuration, offset_ms, draining, pending, in_force } =
-        report;
-    let (calls, rate) = (pending.map(|one| bounded(one.calls)), pending.map(|one| one.rate));
+    let Report {
+        name,
+        digest,
+        advertise,
+        configuration,
+        offset_ms,
+        draining,
+        unreplicated,
+        in_force,
+    } = report;
+    let (calls, rate) =
+        (unreplicated.map(|one| bounded(one.calls)), unreplicated.map(|one| one.rate));
     let (version, configuration) = (env!("CARGO_PKG_VERSION"), Json(configuration));
     let state = if *draining { "draining" } else { "live" };
     let in_force = in_force.as_ref().map(Json);
@@ -199,12 +208,12 @@ pub(crate) async fn release(
     connection: &Connection,
     id: Uuid,
     boot: Boot,
-    pending: Option<PendingReport>,
+    unreplicated: Option<UnreplicatedReport>,
 ) -> Result<(), DatabaseError> {
     // Nothing more is recorded.
     let sql = "UPDATE weir.node SET until = now(), seen = now(), pending = coalesce($4, pending), rate = 0
          WHERE id = $1 AND boot = $2 AND boot_token = $3";
-    let calls = pending.map(|one| bounded(one.calls));
+    let calls = unreplicated.map(|one| bounded(one.calls));
     let parameters: [Parameter<'_>; 4] = [
         (&id, Type::UUID),
         (&boot.number, Type::INT8),

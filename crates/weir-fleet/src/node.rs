@@ -4,7 +4,7 @@
 
 use crate::alerts::{AlertError, Alerts};
 use crate::claim::{self, Blocker, Claim, JobClaim};
-use crate::copies::{Copies, CopiesError};
+use crate::copiers::{CopierError, Copiers};
 use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
 use crate::host::Host;
@@ -12,7 +12,6 @@ use crate::identity::{Boot, Identity, IdentityError};
 use crate::member_state::{Settings, Shared, Versions, View};
 use crate::membership::{self, HEARTBEAT, RegistrationError, Report};
 use crate::peers::PeerState;
-use crate::pending::Pending;
 use crate::rates::Rates;
 use crate::replicate::{ReplicationError, Replicator};
 use crate::resolutions::NewResolution;
@@ -20,6 +19,7 @@ use crate::rollout::{Offer, driver};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
 use crate::tokens::TokenTable;
+use crate::unreplicated::Unreplicated;
 use crate::versions::{FleetVersions, Rollout, shown};
 use crate::{audit, jobs, resolutions, schema, task};
 use parking_lot::Mutex;
@@ -62,7 +62,7 @@ pub struct Member {
     limiter: Arc<Limiter>,
     /// Outlives a panic of the member.
     slices: Arc<tokio::sync::Mutex<Slices>>,
-    copies: Copies,
+    copiers: Copiers,
     alerts: Alerts,
     heartbeat: Option<Instant>,
     maintained: Option<Instant>,
@@ -90,7 +90,7 @@ enum StepError {
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     #[error(transparent)]
-    Copies(#[from] CopiesError),
+    Copiers(#[from] CopierError),
     #[error(transparent)]
     Alerts(#[from] AlertError),
 }
@@ -119,10 +119,10 @@ impl Member {
         limiter: &Arc<Limiter>,
         monitor: Option<Monitor>,
     ) -> Result<(Self, Handle, mpsc::Receiver<Offer>), OpenError> {
-        let replicator = Replicator::new(Replica::open(data)?, Pending::new(monitor));
+        let replicator = Replicator::new(Replica::open(data)?, Unreplicated::new(monitor));
         let alerts = Alerts::open(data)?;
         let tokens = Arc::new(TokenTable::open(data).map_err(OpenError::Tokens)?);
-        let copies = Copies::open(data, Arc::clone(&tokens))?;
+        let copiers = Copiers::open(data, Arc::clone(&tokens))?;
         let identity = Identity::open(data)?;
         let postgres =
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
@@ -162,7 +162,7 @@ impl Member {
             replicator,
             limiter,
             slices,
-            copies,
+            copiers,
             alerts,
             heartbeat,
             maintained,
@@ -201,9 +201,10 @@ impl Member {
             let id = self.identity.id();
             // The last counts; without a response the next start sends them, and the lease ends by itself.
             let _ = timeout(RELEASE_TIMEOUT, self.replicator.step(&mut connection, id, boot)).await;
-            let pending = self.replicator.pending();
+            let unreplicated = self.replicator.unreplicated();
             let _ =
-                timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot, pending)).await;
+                timeout(RELEASE_TIMEOUT, membership::release(&connection, id, boot, unreplicated))
+                    .await;
         }
     }
 
@@ -266,7 +267,7 @@ impl Member {
         if progress.complete {
             self.shared.view.lock().replicated = Some(Instant::now());
         }
-        self.copies.step(connection, id, session.boot).await?;
+        self.copiers.step(connection, id, session.boot).await?;
         if self.maintained.is_none_or(|at| at.elapsed() >= MAINTENANCE) {
             self.maintain(&mut session).await?;
         }
@@ -329,7 +330,7 @@ impl Member {
             driver::step(connection, (id, session.boot), nodes, (stage, watched)).await?;
         if let Some(rollout) = failed {
             self.shared.versions.failed.fetch_add(1, Ordering::Relaxed);
-            self.copies.record(&rolled_back(&rollout)).map_err(CopiesError::from)?;
+            self.copiers.record(&rolled_back(&rollout)).map_err(CopierError::from)?;
         }
         let mine = &self.shared.versions;
         let Some(report) = mine.report() else { return Ok(Some(versions)) };
@@ -364,13 +365,13 @@ impl Member {
 
     fn current_report(&mut self) -> Report {
         let offset_ms = self.shared.view.lock().offset_ms;
-        let pending = self.replicator.pending();
+        let unreplicated = self.replicator.unreplicated();
         let draining = self.shared.draining.load(Ordering::Relaxed);
         let peers = self.shared.settings.lock().peers.clone();
         let advertise = peers.map(|peers| peers.advertise).unwrap_or_default();
         let in_force = self.shared.versions.report();
         let report = self.shared.report.lock().clone();
-        Report { offset_ms, draining, advertise, pending, in_force, ..report }
+        Report { offset_ms, draining, advertise, unreplicated, in_force, ..report }
     }
 
     async fn connect(&mut self, host: &mut impl Host) -> Result<Session, StepError> {
@@ -388,7 +389,7 @@ impl Member {
             self.shared.view.lock().replaced = Some(before);
         }
         self.replicator.connected(self.identity.id())?;
-        self.copies.connected();
+        self.copiers.connected();
         Ok(Session { connection, boot: registration.boot, since: Instant::now() })
     }
 
@@ -452,7 +453,7 @@ impl Member {
             }
             Command::CopyAudit { done } => {
                 if let Some(Session { connection, boot, .. }) = &mut self.session
-                    && self.copies.copy_audit(connection, self.identity.id(), *boot).await.is_err()
+                    && self.copiers.copy_audit(connection, self.identity.id(), *boot).await.is_err()
                 {
                     self.session = None;
                 }

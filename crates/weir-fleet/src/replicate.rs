@@ -6,7 +6,7 @@
 
 use crate::database::{Connection, DatabaseError, Parameter, Transaction, bounded};
 use crate::identity::Boot;
-use crate::pending::{Pending, PendingReport};
+use crate::unreplicated::{Unreplicated, UnreplicatedReport};
 use aws_lc_rs::digest::{SHA256, digest};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl From<tokio_postgres::Error> for ReplicationError {
 #[derive(Debug)]
 pub(crate) struct Replicator {
     replica: Replica,
-    pending: Pending,
+    unreplicated: Unreplicated,
     /// Ids of series that the database has.
     series: HashMap<SeriesNames, Uuid>,
     /// Partitions that exist.
@@ -71,10 +71,10 @@ pub(crate) struct Progress {
 }
 
 impl Replicator {
-    pub(crate) fn new(replica: Replica, pending: Pending) -> Self {
+    pub(crate) fn new(replica: Replica, unreplicated: Unreplicated) -> Self {
         Self {
             replica,
-            pending,
+            unreplicated,
             series: HashMap::new(),
             partitions: HashSet::new(),
             compared: None,
@@ -89,8 +89,8 @@ impl Replicator {
     }
 
     /// What is missing if this node is lost now; `None` if it is not known.
-    pub(crate) fn pending(&mut self) -> Option<PendingReport> {
-        self.pending.report(None)
+    pub(crate) fn unreplicated(&mut self) -> Option<UnreplicatedReport> {
+        self.unreplicated.report(None)
     }
 
     /// Has to be called with a new connection: the database may have lost commits, or be another one.
@@ -111,11 +111,11 @@ impl Replicator {
     ) -> Result<Progress, ReplicationError> {
         let mut progress = Progress::default();
         for _ in 0..MAX_BATCHES {
-            let counted = self.pending.counted();
+            let counted = self.unreplicated.counted();
             let batch = self.replica.batch(BATCH_BUCKETS)?;
             let counted = counted.filter(|_| batch.settled.is_some());
             self.send(connection, (node, boot), &batch, counted).await?;
-            self.pending.replicated(counted);
+            self.unreplicated.replicated(counted);
             self.replica.replicated(&batch)?;
             progress.sent += batch.buckets.len() as u64;
             if batch.settled.is_some() {
@@ -151,7 +151,7 @@ impl Replicator {
                 "UPDATE weir.node SET counted_until = greatest(counted_until, to_timestamp($2)),
                      pending = coalesce($3, pending), rate = coalesce($4, rate)
                  WHERE id = $1";
-            let report = self.pending.report(counted);
+            let report = self.unreplicated.report(counted);
             let (calls, rate) = (report.map(|r| bounded(r.calls)), report.map(|r| r.rate));
             let settled = settled as f64;
             let parameters: [Parameter<'_>; 4] = [

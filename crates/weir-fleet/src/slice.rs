@@ -7,7 +7,7 @@
 
 use crate::database::{Connect, Connection, DatabaseError, Parameter, Transaction, bounded};
 use crate::identity::Boot;
-use crate::leased::Leased;
+use crate::quota_grants::QuotaGrants;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ struct Slice {
 async fn grant_all(
     connection: &mut Connection,
     limiter: &Limiter,
-    leased: &Leased,
+    grants: &QuotaGrants,
     (node, boot): (Uuid, Boot),
 ) -> Result<(), AnswerError> {
     for demand in limiter.quota_demands(limiter.now()) {
@@ -62,7 +62,7 @@ async fn grant_all(
             // an overdraft than there were.
             let QuotaDemand { plan, consumer, window_start, window_end, .. } = demand;
             let granted = QuotaLeased { plan, consumer, window_start, leased: slice.leased };
-            leased.store(&granted, window_end)?;
+            grants.store(&granted, window_end)?;
         }
     }
     Ok(())
@@ -84,7 +84,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Slices {
     limiter: Arc<Limiter>,
-    leased: Leased,
+    grants: QuotaGrants,
     connection: Option<Connection>,
 }
 
@@ -108,11 +108,11 @@ impl Slices {
     /// # Errors
     /// The grants of earlier runs cannot be read.
     pub(crate) fn open(data: &Path, limiter: Arc<Limiter>) -> Result<Self, StoreError> {
-        let leased = Leased::open(data)?;
-        let current = leased.current().map_err(|error| StoreError::database(data, error))?;
+        let grants = QuotaGrants::open(data)?;
+        let current = grants.current().map_err(|error| StoreError::database(data, error))?;
         limiter.restore_quota_leases(&current);
         limiter.lease_quotas(true);
-        Ok(Self { limiter, leased, connection: None })
+        Ok(Self { limiter, grants, connection: None })
     }
 
     /// Answers demands for ever.
@@ -146,7 +146,7 @@ impl Slices {
             Some(connection) => connection,
             None => Connection::open(&member.connect()).await?,
         };
-        grant_all(self.connection.insert(connection), &self.limiter, &self.leased, place).await
+        grant_all(self.connection.insert(connection), &self.limiter, &self.grants, place).await
     }
 }
 

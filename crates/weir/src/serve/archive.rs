@@ -7,7 +7,6 @@ use crate::data_folder::index_settings;
 use anyhow::Context;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use weir_archive::{ArchiveError, BucketSettings, Credentials, Statistics, Uploader};
 use weir_config::Archive;
 use weir_fleet::identity::Identity;
@@ -78,12 +77,10 @@ pub(super) fn start(
         retry: Duration::ZERO,
         reported: false,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Arc::clone(&handle.0);
     let wake = move || shared.settings.changed.notify_one();
-    let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
-    let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
-    let thread = THREAD.start(&context, wake, (worker, runtime), run, recover)?;
+    let run = async |worker: &mut Worker| worker.run().await;
+    let thread = THREAD.start_async(&context, wake, worker, run, Worker::recover)?;
     Ok(Some(Archiving { handle, _thread: thread }))
 }
 

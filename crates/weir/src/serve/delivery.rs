@@ -13,7 +13,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use weir_events::delivery::{Deliveries, EventError, Outcome, SinkQueue, SinkQueues, retry_delay};
 use weir_events::{Triggers, UsageEvents};
@@ -101,12 +100,10 @@ pub(super) fn start(
     };
     // Before requests are recorded: triggers evaluate all transactions that end from now on.
     worker.apply_config(upstreams.clone()).context("cannot follow the journal")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Arc::clone(&handle.0);
     let wake = move || shared.settings.changed.notify_one();
-    let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
-    let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
-    let thread = THREAD.start(&context, wake, (worker, runtime), run, recover)?;
+    let run = async |worker: &mut Worker| worker.run().await;
+    let thread = THREAD.start_async(&context, wake, worker, run, Worker::recover)?;
     Ok(Delivery { handle, _thread: thread })
 }
 

@@ -10,7 +10,6 @@ use data_encoding::HEXLOWER;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use weir_admin::configuration::{FindingInfo, Reload};
 use weir_config::Config;
 use weir_document::finding::Findings;
@@ -73,13 +72,12 @@ pub(super) fn start(
     };
     handle.report(Some(digest(&upstreams.config, warnings)), state);
     let context = ThreadContext::new(messages);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = handle.clone();
-    let state = (member, runtime, context.clone());
-    type State = (Member, Runtime, ThreadContext);
-    let run = |(member, runtime, context): &mut State| runtime.block_on(member.run(context));
-    let recover = |(member, ..): &mut State| member.recover();
-    let thread = THREAD.start(&context, move || wake.wake(), state, run, recover)?;
+    type State = (Member, ThreadContext);
+    let run = async |(member, context): &mut State| member.run(context).await;
+    let recover = |(member, _): &mut State| member.recover();
+    let state = (member, context.clone());
+    let thread = THREAD.start_async(&context, move || wake.wake(), state, run, recover)?;
     if upstreams.config.plans.iter().any(|plan| plan.quota.is_some()) {
         handle.wait_until_tried(REGISTRATION_WAIT);
     }
@@ -90,13 +88,12 @@ pub(super) fn start(
 /// Starts the thread that leases tokens of rates.
 fn start_leaser(leaser: RateLeaser, messages: &Messages) -> anyhow::Result<Running> {
     let context = ThreadContext::new(messages);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wake = leaser.waker();
-    type State = (RateLeaser, Runtime, ThreadContext);
-    let run = |(leaser, runtime, context): &mut State| runtime.block_on(leaser.run(context));
-    let recover = |(leaser, ..): &mut State| leaser.recover();
-    let state = (leaser, runtime, context.clone());
-    Ok(RATE_THREAD.start(&context, wake, state, run, recover)?)
+    type State = (RateLeaser, ThreadContext);
+    let run = async |(leaser, context): &mut State| leaser.run(context).await;
+    let recover = |(leaser, _): &mut State| leaser.recover();
+    let state = (leaser, context.clone());
+    Ok(RATE_THREAD.start_async(&context, wake, state, run, recover)?)
 }
 
 /// The settings of the member in a configuration.

@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use uuid::Uuid;
 use weir_admin::jobs::{FIND_ITEMS, SEND_ITEMS};
@@ -49,7 +48,6 @@ pub(super) fn start(
     let context = ThreadContext::new(messages);
     let stopped = Arc::new(Notify::new());
     let wake = Arc::clone(&stopped);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let runner = JobRunner {
         fleet: fleet.clone(),
         leases: Leases::new(fleet.clone()),
@@ -59,11 +57,11 @@ pub(super) fn start(
         idle: 0,
         stopped,
     };
-    type State = (JobRunner, Runtime, ThreadContext);
-    let run = |(runner, runtime, context): &mut State| runtime.block_on(runner.run(context));
-    let recover = |(runner, ..): &mut State| runner.leases.disconnect();
-    let state = (runner, runtime, context.clone());
-    Ok(THREAD.start(&context, move || wake.notify_one(), state, run, recover)?)
+    type State = (JobRunner, ThreadContext);
+    let run = async |(runner, context): &mut State| runner.run(context).await;
+    let recover = |(runner, _): &mut State| runner.leases.disconnect();
+    let state = (runner, context.clone());
+    Ok(THREAD.start_async(&context, move || wake.notify_one(), state, run, recover)?)
 }
 
 /// Runs jobs of the fleet.

@@ -16,7 +16,6 @@ use sender::{Outcome, Sender, Sent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use weir_config::{Config, KafkaSink};
 use weir_fleet::Handle as Fleet;
@@ -87,10 +86,8 @@ pub(super) fn start(
     // Before requests are recorded: until then the journal keeps everything for known sinks.
     worker.apply_config(upstreams.clone()).context("cannot ship transactions")?;
     worker.publish();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let run = |(worker, runtime): &mut (Worker, Runtime)| runtime.block_on(worker.run());
-    let recover = |(worker, _): &mut (Worker, Runtime)| worker.recover();
-    let thread = THREAD.start(&context, wake, (worker, runtime), run, recover)?;
+    let run = async |worker: &mut Worker| worker.run().await;
+    let thread = THREAD.start_async(&context, wake, worker, run, Worker::recover)?;
     Ok(Ship { handle, _thread: thread })
 }
 

@@ -95,6 +95,30 @@ impl Thread {
     }
 }
 
+impl Thread {
+    /// The same for a task that waits in a runtime of its own.
+    ///
+    /// # Errors
+    /// The runtime or the thread cannot be started.
+    pub(super) fn start_async<S: Send + 'static>(
+        &self,
+        context: &ThreadContext,
+        wake: impl Fn() + Send + Sync + 'static,
+        state: S,
+        run: impl AsyncFn(&mut S) + Send + 'static,
+        recover: fn(&mut S),
+    ) -> std::io::Result<Running> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        self.start(
+            context,
+            wake,
+            (state, runtime, run, recover),
+            |(state, runtime, run, _)| runtime.block_on(run(state)),
+            |(state, _, _, recover)| recover(state),
+        )
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! An upstream behind nodes of a fleet, which counts what is sent again.
 
-use super::node::{KEY, Member, copy_data, is_up, member_in, states};
+use super::node::{KEY, Member, copy_data, is_up, know_each_other, member_in};
 use crate::admin_api::id;
 use crate::harness::{Server, Signal, Upstream, eventually};
 use std::collections::HashMap;
@@ -82,13 +82,6 @@ impl Backend {
         know_each_other(&twins);
         (twins, ids)
     }
-}
-
-pub(super) fn know_each_other(members: &[Member]) {
-    let live = |member: &Member| {
-        states(&member.server).iter().filter(|state| state.ends_with(" live")).count()
-    };
-    eventually("they know each other", || members.iter().all(|one| live(one) == members.len()));
 }
 
 /// A transaction that has failed.

@@ -1,7 +1,7 @@
 //! A transaction is sent again once in the fleet, whoever wants that on whichever node, and whatever fails.
 
-use super::backend::{Backend, failed, know_each_other};
-use super::node::{fleet_calls, is_up, json, states, text};
+use super::backend::{Backend, failed};
+use super::node::{fleet_calls, is_up, json, know_each_other, states, text};
 use crate::admin_api::{ask, first_token};
 use crate::harness::{KILL_AT, Mode, Postgres, Relay, Response, Server, eventually, repetitions};
 

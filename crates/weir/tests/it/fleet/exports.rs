@@ -129,7 +129,7 @@ fn start_export(server: &Server) -> Child {
 fn with_much_on_two(backend: &Backend, database: &Postgres, count: usize) -> [Member; 3] {
     backend.heal();
     let members = ["one", "two", "three"].map(|name| backend.member(name, database.addr()));
-    super::backend::know_each_other(&members);
+    super::node::know_each_other(&members);
     let mut client = members[1].server.connect();
     let body = "x".repeat(64 << 10);
     for number in 0..count {

@@ -1,8 +1,8 @@
 //! Jobs of a fleet: any node shows and commands them, another node takes over when the one that runs a job
 //! fails, and nothing is sent twice.
 
-use super::backend::{Backend, failed, know_each_other};
-use super::node::{Member, states, text};
+use super::backend::{Backend, failed};
+use super::node::{Member, know_each_other, states, text};
 use crate::admin_api::{ask, first_token, get};
 use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually};
 use serde_json::Value;

@@ -106,6 +106,12 @@ pub(super) struct Member {
     pub(super) relay: Relay,
 }
 
+impl AsRef<Server> for Member {
+    fn as_ref(&self) -> &Server {
+        &self.server
+    }
+}
+
 /// A node that records, and that others query through a relay.
 pub(super) fn member(name: &str, database: SocketAddr, key: &str) -> Member {
     member_in(name, database, (key, ""), |weir| weir)
@@ -138,11 +144,14 @@ const ROUTES: [&str; 2] = [
 /// Nodes with these names, each of which knows all others.
 pub(super) fn members<const N: usize>(database: SocketAddr, names: [&str; N]) -> [Member; N] {
     let members = names.map(|name| member(name, database, KEY));
-    let live = |member: &Member| {
-        states(&member.server).iter().filter(|state| state.ends_with(" live")).count()
-    };
-    eventually("all have joined", || members.iter().all(|member| live(member) == N));
+    know_each_other(&members);
     members
+}
+
+/// Waits until each of these nodes knows all others.
+pub(super) fn know_each_other(nodes: &[impl AsRef<Server>]) {
+    let known = |server: &Server| server.metric("weir_fleet_nodes", &[]) == nodes.len() as f64;
+    eventually("they know each other", || nodes.iter().all(|node| known(node.as_ref())));
 }
 
 /// Sends a request to a node; its transaction id.

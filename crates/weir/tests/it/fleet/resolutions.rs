@@ -1,8 +1,8 @@
 //! The resolution of a failure is set on any node, also while the one that has it is down, and a newer one
 //! is never replaced by an older one.
 
-use super::backend::{Backend, failed, know_each_other};
-use super::node::{is_up, json, text};
+use super::backend::{Backend, failed};
+use super::node::{is_up, json, know_each_other, text};
 use crate::admin_api::{ask, first_token};
 use crate::harness::{Mode, Postgres, Relay, Response, Server, eventually};
 

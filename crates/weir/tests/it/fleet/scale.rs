@@ -1,6 +1,6 @@
 //! The number of nodes changes quickly: nothing is left behind, and rates are shared by those there are.
 
-use super::node::config;
+use super::node::{config, know_each_other};
 use crate::harness::{Postgres, Server, Signal, Weir, eventually, key_hash};
 
 /// Calls of a rate that is refilled too slowly to matter.
@@ -20,11 +20,6 @@ fn start(number: usize, database: &Postgres) -> Server {
         key_hash("k")
     );
     Weir::new(&config(database.addr(), &more)).env("NODE", &format!("n{number}")).start()
-}
-
-fn know_each_other(nodes: &[Server]) {
-    let known = |server: &Server| server.metric("weir_fleet_nodes", &[]) == nodes.len() as f64;
-    eventually("they know each other", || nodes.iter().all(known));
 }
 
 /// Sends calls of the quota; the number of those admitted.

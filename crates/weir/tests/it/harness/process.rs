@@ -192,6 +192,12 @@ pub(crate) struct Server {
     dir: TempDir,
 }
 
+impl AsRef<Server> for Server {
+    fn as_ref(&self) -> &Server {
+        self
+    }
+}
+
 impl Server {
     fn start(mut command: Command, dir: TempDir) -> Self {
         let (child, events) = Self::spawn(&mut command, &dir);

@@ -17,9 +17,9 @@ use weir_store::ledger::Ledger;
 /// Batches of audit entries of a step: other work does not wait for all of a long log.
 const MAX_BATCHES: usize = 4;
 
-/// Copies of attempts, resolutions, audit entries and tokens.
+/// Copiers of attempts, resolutions, audit entries and tokens.
 #[derive(Debug)]
-pub(crate) struct Copies {
+pub(crate) struct Copiers {
     ends: Ends,
     resolutions: ResolutionCopier,
     audit: AuditCopier,
@@ -28,14 +28,14 @@ pub(crate) struct Copies {
 
 /// Why something was not copied.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CopiesError {
+pub(crate) enum CopierError {
     #[error(transparent)]
     Copy(#[from] CopyError),
     #[error(transparent)]
     Tokens(#[from] TokenCopyError),
 }
 
-impl Copies {
+impl Copiers {
     /// Opens the database of a data folder.
     ///
     /// # Errors
@@ -57,13 +57,13 @@ impl Copies {
         self.tokens.connected();
     }
 
-    /// Copies what has changed.
+    /// Copiers what has changed.
     pub(crate) async fn step(
         &mut self,
         connection: &mut Connection,
         node: Uuid,
         boot: Boot,
-    ) -> Result<(), CopiesError> {
+    ) -> Result<(), CopierError> {
         self.tokens.step(connection, node).await?;
         // What has been sent is stored as such before the resolutions are copied.
         self.ends.step(connection, node).await?;
@@ -77,7 +77,7 @@ impl Copies {
         self.audit.record(event)
     }
 
-    /// Copies audit entries.
+    /// Copiers audit entries.
     pub(crate) async fn copy_audit(
         &mut self,
         connection: &mut Connection,

@@ -17,7 +17,7 @@ pub(crate) const UNREPORTED: f64 = 3.0;
 
 /// The records of this node, and what of them is replicated.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct Unreplicated {
     /// The counts of this process; `None`: it counts no calls.
     monitor: Option<Monitor>,
     replicated: u64,
@@ -29,14 +29,14 @@ pub(crate) struct Pending {
 
 /// What is reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct PendingReport {
+pub(crate) struct UnreplicatedReport {
     /// Calls recorded and not replicated.
     pub(crate) calls: u64,
     /// The highest rate of the last minute, in calls per second.
     pub(crate) rate: f64,
 }
 
-impl Pending {
+impl Unreplicated {
     pub(crate) fn new(monitor: Option<Monitor>) -> Self {
         Self { monitor, ..Self::default() }
     }
@@ -52,12 +52,12 @@ impl Pending {
 
     /// What the node reports, if records up to `counted` are replicated with this report, or as many as
     /// before. `None` until that is known: the last report holds.
-    pub(crate) fn report(&mut self, counted: Option<u64>) -> Option<PendingReport> {
+    pub(crate) fn report(&mut self, counted: Option<u64>) -> Option<UnreplicatedReport> {
         let Recorded { appended, .. } = self.recorded()?;
         let replicated = counted.unwrap_or(self.replicated);
         self.measure(appended, Instant::now());
         let rate = self.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        Some(PendingReport { calls: appended.saturating_sub(replicated), rate })
+        Some(UnreplicatedReport { calls: appended.saturating_sub(replicated), rate })
     }
 
     /// The transaction with the report is committed.
@@ -91,16 +91,16 @@ mod tests {
 
     #[test]
     fn the_rate_is_the_highest_of_the_last_minute() {
-        let (mut pending, start) = (Pending::default(), Instant::now());
+        let (mut calls, start) = (Unreplicated::default(), Instant::now());
         let second = |n: u64| start + Duration::from_secs(n);
         for (at, appended) in [(0, 0), (1, 100), (2, 110), (3, 110)] {
-            pending.measure(appended, second(at));
+            calls.measure(appended, second(at));
         }
         // Too short to be a rate.
-        pending.measure(150, second(3) + Duration::from_millis(10));
-        let highest = |pending: &Pending| pending.rates.iter().map(|r| r.1).fold(0.0, f64::max);
-        assert!((highest(&pending) - 100.0).abs() < 0.001);
-        pending.measure(200, second(62));
-        assert!(highest(&pending) < 11.0, "{:?}", pending.rates);
+        calls.measure(150, second(3) + Duration::from_millis(10));
+        let highest = |calls: &Unreplicated| calls.rates.iter().map(|r| r.1).fold(0.0, f64::max);
+        assert!((highest(&calls) - 100.0).abs() < 0.001);
+        calls.measure(200, second(62));
+        assert!(highest(&calls) < 11.0, "{:?}", calls.rates);
     }
 }

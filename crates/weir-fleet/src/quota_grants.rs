@@ -8,9 +8,9 @@ use weir_store::{StoreError, clock};
 
 /// The grants of a data folder.
 #[derive(Debug)]
-pub(crate) struct Leased(Connection);
+pub(crate) struct QuotaGrants(Connection);
 
-impl Leased {
+impl QuotaGrants {
     /// Opens the database of a data folder.
     pub(crate) fn open(data: &Path) -> Result<Self, StoreError> {
         weir_store::open(data).map(Self)
@@ -52,11 +52,11 @@ mod tests {
             window_start: 60,
             leased,
         };
-        let leased = Leased::open(data.path()).unwrap();
-        leased.store(&granted("old", 5), 120).unwrap();
-        leased.store(&granted("acme", 5), u64::from(u32::MAX)).unwrap();
-        leased.store(&granted("acme", 9), u64::from(u32::MAX)).unwrap();
-        let again = Leased::open(data.path()).unwrap();
+        let grants = QuotaGrants::open(data.path()).unwrap();
+        grants.store(&granted("old", 5), 120).unwrap();
+        grants.store(&granted("acme", 5), u64::from(u32::MAX)).unwrap();
+        grants.store(&granted("acme", 9), u64::from(u32::MAX)).unwrap();
+        let again = QuotaGrants::open(data.path()).unwrap();
         assert_eq!(again.current().unwrap(), [granted("acme", 9)]);
     }
 }
