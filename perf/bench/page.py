@@ -21,7 +21,7 @@ class Group:
 
 GROUPS = (
     Group("Static responses and reverse proxy", "proxy",
-          ("hello", "get", "post-1k", "post-100k", "tls", cases.COLD)),
+          ("hello", "get", "get-socket", "post-1k", "post-100k", "tls", cases.COLD)),
     Group("Files, FastCGI and CGI", "files", ("files", "fastcgi", "cgi")),
     Group("Validation, transformation and scripts", "content",
           ("validation", "routes-1000", "mediation-1k", "mediation-100k", "scripts",

@@ -33,6 +33,8 @@ class Server:
 
     process: Process
     ports: dict[str, int]
+    #: With its configuration and its socket, of nginx.
+    folder: Path | None = None
 
 
 class Workshop:
@@ -85,15 +87,20 @@ class Workshop:
         process = fleet.start(kind, command, cores=cores, environment=environment)
         if wait:
             process.wait_for(next(iter(ports.values())))
-        return Server(process, ports)
+        return Server(process, ports, Path(command[-1]).parent)
 
     def start_upstream(self, fleet: Fleet, kind: str, cores: set[int]) -> Server:
         """Starts what answers behind the contenders: `small`, `echo` or `php`."""
         if kind == "php":
             return self._php(fleet, cores)
         if kind == "small":
-            return self.start(fleet, "nginx", cores=cores, backend=1,
-                              connections=_UPSTREAM_CONNECTIONS)
+            server = self.start(fleet, "nginx", cores=cores, backend=1,
+                                connections=_UPSTREAM_CONNECTIONS)
+            link = self.folder / "small.sock"
+            link.unlink(missing_ok=True)
+            # Each nginx has a socket in its folder; contenders find that of the upstream here.
+            link.symlink_to(server.folder / "small.sock")
+            return server
         port, = free_ports(1)
         command = [str(self.weir), "echo", "--listen", f"127.0.0.1:{port}",
                    "--workers", "1", "--json"]

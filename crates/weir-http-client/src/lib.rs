@@ -12,9 +12,10 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 use tokio_rustls::TlsConnector;
 
 pub use hyper::Error;
@@ -32,7 +33,7 @@ pub struct Tls {
 /// Why a connection cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Name resolution or TCP.
+    /// Name resolution, TCP or the Unix domain socket.
     #[error(transparent)]
     Tcp(io::Error),
     /// The TLS handshake.
@@ -58,6 +59,14 @@ impl Connection {
         let Some(Tls { config, name }) = tls else { return Self::start(stream).await };
         let stream = TlsConnector::from(config).connect(name, stream).await;
         Self::start(stream.map_err(ConnectError::Tls)?).await
+    }
+
+    /// Connects to a Unix domain socket.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn open_unix(path: &Path) -> Result<Self, ConnectError> {
+        Self::start(UnixStream::connect(path).await.map_err(ConnectError::Tcp)?).await
     }
 
     async fn start<S>(stream: S) -> Result<Self, ConnectError>

@@ -5,12 +5,13 @@
 
 use super::attempt::{Failed, Failure, Reached, Scope, Upload, attempt};
 use super::{Connection, SendReport};
+use crate::address::connect_unix;
 use crate::agent_connections::{AgentConnections, LeaseGuard};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use weir_broker::{Lease, Outcome, Pool, Refused};
 use weir_http::clock;
 use weir_http::deadline::{Deadline, Expired, Wait};
@@ -230,7 +231,7 @@ fn rejected(refused: Refused) -> Rejection {
 
 async fn open(address: Option<&AgentAddress>) -> io::Result<Stream> {
     match address {
-        Some(AgentAddress::Unix(path)) => Ok(Stream::unix(UnixStream::connect(path).await?)),
+        Some(AgentAddress::Unix(path)) => Ok(Stream::unix(connect_unix(path).await?)),
         Some(AgentAddress::Tcp(addr)) => {
             let tcp = TcpStream::connect(addr).await?;
             tcp.set_nodelay(true)?;

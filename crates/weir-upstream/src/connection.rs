@@ -1,6 +1,7 @@
 //! The connection pool of a target: keep-alive connections, checked before reuse, bounded in
 //! number.
 
+use super::address::{Address, connect_unix};
 use super::attempt::Failed;
 use super::{Target, Tls};
 use crate::agent_connections::LeaseGuard;
@@ -238,8 +239,9 @@ impl Target {
     }
 
     async fn connect_stream(&self) -> io::Result<Stream> {
-        let tcp = match self.address {
-            Some(address) => TcpStream::connect(address).await?,
+        let tcp = match &self.address {
+            Some(Address::Unix(path)) => return Ok(Stream::unix(connect_unix(path).await?)),
+            Some(Address::Tcp(address)) => TcpStream::connect(address).await?,
             None => Box::pin(self.connect_by_name()).await?,
         };
         tcp.set_nodelay(true)?;

@@ -6,6 +6,7 @@
 //!
 //! Every worker has its own connections. The health of targets is shared between workers.
 
+mod address;
 mod agent;
 pub mod agent_connections;
 mod attempt;
@@ -47,6 +48,7 @@ pub use send::{Outcome, Plan, SendReport, send};
 pub use target_upload::Finished;
 pub use upgraded::Upgraded;
 
+use address::{Address, server_address};
 use connection::Idle;
 use http2::Http2Connections;
 use resolver::Resolver;
@@ -55,7 +57,6 @@ use rustls_pki_types::ServerName;
 use service::Service;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,14 +93,16 @@ pub struct Target {
     upstream: String,
     /// Host name or address.
     pub host: String,
-    /// Port.
+    /// The host in spans.
+    server_address: String,
+    /// Port; 0 of a service and of a Unix domain socket.
     pub port: u16,
     /// Display name.
     pub name: String,
     /// Value of the `Host` header.
     pub authority: String,
-    /// The address, if the host is one.
-    address: Option<SocketAddr>,
+    /// The address, unless the host is a name or a service.
+    address: Option<Address>,
     /// Some if the host is a name or a service.
     resolver: Option<Resolver>,
     tls: Option<Tls>,
@@ -156,7 +159,7 @@ impl Upstream {
             Balance::RoundRobin | Balance::LeastBusy => Vec::new(),
         };
         let targets = chosen.map(|(target, health)| {
-            let address = target.host.parse::<IpAddr>().ok();
+            let address = Address::of(target);
             let service = target.service.as_ref().map(|name| Service {
                 name: name.clone(),
                 resolver: config.resolver,
@@ -170,11 +173,12 @@ impl Upstream {
             let fresh = Target {
                 upstream: config.name.clone(),
                 host: target.host.clone(),
+                server_address: server_address(target).to_owned(),
                 port: target.port,
                 name: target.name().to_owned(),
                 authority: target.authority.clone(),
-                address: address.map(|ip| SocketAddr::new(ip, target.port)),
                 resolver: address.is_none().then(|| Resolver::new(config.resolve, service)),
+                address,
                 tls: tls.filter(|_| target.scheme == Scheme::Https),
                 connect_timeout: config.connect_timeout,
                 keep_alive_time: config.keep_alive_time,
@@ -190,7 +194,7 @@ impl Upstream {
                 health,
                 stats: stats.target(TargetKey {
                     upstream: config.name.clone(),
-                    host: target.service.as_ref().unwrap_or(&target.host).clone(),
+                    host: target.service.as_deref().unwrap_or(server_address(target)).to_owned(),
                     port: target.port,
                     name: target.name().to_owned(),
                 }),
@@ -254,6 +258,7 @@ impl Target {
             && self.http2.is_some() == other.http2.is_some()
             && self.resolver.as_ref().map(Resolver::source)
                 == other.resolver.as_ref().map(Resolver::source)
+            && self.address == other.address
             && (&self.host, self.port) == (&other.host, other.port)
             && (self.connect_timeout, self.keep_alive_time)
                 == (other.connect_timeout, other.keep_alive_time)

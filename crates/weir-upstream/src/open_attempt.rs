@@ -57,7 +57,7 @@ impl OpenAttempt {
             let target = &self.target;
             let report = AttemptReport {
                 upstream: &target.upstream,
-                host: &target.host,
+                host: &target.server_address,
                 port: target.port,
                 authority: &target.authority,
                 scheme: target.scheme(),

@@ -82,9 +82,7 @@ impl Resolver {
 impl Target {
     /// Addresses to connect to: the known ones, if any.
     pub(super) async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let Some(resolver) = &self.resolver else {
-            return Ok(self.address.into_iter().collect());
-        };
+        let Some(resolver) = &self.resolver else { return Ok(Vec::new()) };
         if let Some(known) = resolver.next() {
             return Ok(known);
         }

@@ -17,7 +17,8 @@ settings! {
     #[derive(Debug)]
     pub struct Upstream is "an upstream" {
         /// Servers, all `http://host:port` or all `https://host:port`; with a weight `{url: …,
-        /// weight: 5}`. `srv+http://_api._tcp.example.com` is a service: its SRV records (RFC 2782)
+        /// weight: 5}`. `unix:/run/app.sock` is a Unix domain socket, with plain HTTP and the host
+        /// `localhost`. `srv+http://_api._tcp.example.com` is a service: its SRV records (RFC 2782)
         /// contain the hosts and ports.
         // Never empty.
         pub targets: Vec<Target> = by_hand(TARGETS).required(),

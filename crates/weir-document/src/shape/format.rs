@@ -76,8 +76,10 @@ pub const NETWORK: Format = Format::new("a network or address (`10.0.0.0/8`)", |
 pub const TARGET: Format = Format {
     // The URL may contain a password.
     is_secret: |text| text.contains('@'),
-    ..Format::new("a target (`http://127.0.0.1:8688`)", |text| target(text).map(|_| ()))
-        .pattern(r"^(srv\+)?https?://[^/?#]+/?$")
+    ..Format::new("a target (`http://127.0.0.1:8688`, `unix:/run/app.sock`)", |text| {
+        target(text).map(|_| ())
+    })
+    .pattern(r"^(srv\+)?https?://[^/?#]+/?$")
 };
 /// A host name, possibly with a leading `*.`.
 pub const HOST: Format = Format::new("a host name (`api.example.com`)", checks::host);

@@ -23,6 +23,7 @@ fn upstream(targets: usize, health: weir_config::Health) -> weir_config::Upstrea
         authority: index.to_string(),
         weight: 1,
         service: None,
+        socket: None,
     };
     weir_config::Upstream {
         protocol: weir_config::Protocol::Http1,

@@ -91,6 +91,9 @@ async fn connect(
     id: UpstreamId,
     target: &Target,
 ) -> anyhow::Result<Connection> {
+    if let Some(path) = target.socket_path() {
+        return Ok(Connection::open_unix(path).await?);
+    }
     let tls = upstreams.config.upstreams[id.0].tls.as_ref().zip(upstreams.clients.get(id));
     let tls = match (target.scheme, tls) {
         (Scheme::Http, _) => None,

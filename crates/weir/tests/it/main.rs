@@ -59,5 +59,6 @@ mod tls;
 mod tracker;
 mod transform;
 mod under_load;
+mod unix_sockets;
 mod upgrades;
 mod upstreams;

@@ -1,8 +1,15 @@
-//! Targets: `http://host:port`, or `srv+http://service`, whose SRV records contain hosts and ports.
+//! Targets: `http://host:port`; `unix:/path`, a Unix domain socket; or `srv+http://service`, whose SRV
+//! records contain hosts and ports.
 
 use super::checks;
 use crate::finding::Fault;
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+
+/// What the address of a Unix domain socket begins with.
+const UNIX: &str = "unix:";
+/// Longest path of a Unix domain socket in bytes (`sun_path` without its terminator, unix(7)).
+const MAX_SOCKET_PATH: usize = 107;
 
 /// One server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +18,8 @@ pub struct Target {
     pub scheme: Scheme,
     /// Host name or address, IPv6 without brackets; of a service, its domain.
     pub host: String,
-    /// Port, by default that of the scheme; 0 for a service, whose records contain the port.
+    /// Port, by default that of the scheme; 0 for a service, whose records contain the port, and for a
+    /// Unix domain socket.
     pub port: u16,
     /// `host` or `host:port` for the Host header (IPv6 in brackets, without the scheme's default
     /// port).
@@ -20,12 +28,19 @@ pub struct Target {
     pub weight: u32,
     /// The name whose SRV records (RFC 2782) contain hosts and ports (`srv+http://…`).
     pub service: Option<String>,
+    /// The address of a Unix domain socket, `unix:/path`; host and authority are then `localhost`.
+    pub socket: Option<String>,
 }
 
 impl Target {
-    /// Display name: the name of the service, or host and port.
+    /// Display name: the name of the service, the address of the socket, or host and port.
     pub fn name(&self) -> &str {
-        self.service.as_deref().unwrap_or(&self.authority)
+        self.service.as_deref().or(self.socket.as_deref()).unwrap_or(&self.authority)
+    }
+
+    /// The path of a Unix domain socket.
+    pub fn socket_path(&self) -> Option<&Path> {
+        self.socket.as_deref()?.strip_prefix(UNIX).map(Path::new)
     }
 }
 
@@ -38,9 +53,12 @@ pub enum Scheme {
     Https,
 }
 
-/// Parses `http://host:port` or `srv+http://service`.
+/// Parses `http://host:port`, `unix:/path` or `srv+http://service`.
 pub fn target(text: &str) -> Result<Target, Fault> {
     let fault = |message: &str| Fault::value(format!("`{text}` {message}"));
+    if let Some(path) = text.strip_prefix(UNIX) {
+        return socket(text, path).map_err(|message| fault(message).help(SOCKET));
+    }
     let (plain, of_service) = match text.strip_prefix("srv+") {
         Some(rest) => (rest, true),
         None => (text, false),
@@ -50,7 +68,7 @@ pub fn target(text: &str) -> Result<Target, Fault> {
     } else if let Some(rest) = plain.strip_prefix("https://") {
         (Scheme::Https, rest)
     } else if text.contains("://") {
-        return Err(fault("has an unsupported scheme").help("`http://` or `https://`"));
+        return Err(fault("has an unsupported scheme").help("`http://`, `https://` or `unix:`"));
     } else {
         return Err(fault("has no scheme").help(format!("write `http://{text}`")));
     };
@@ -91,7 +109,33 @@ pub fn target(text: &str) -> Result<Target, Fault> {
     };
     let authority = if port == default { shown } else { format!("{shown}:{port}") };
     let host = host.to_ascii_lowercase();
-    Ok(Target { scheme, host, port, authority, weight: 1, service: None })
+    Ok(Target { scheme, host, port, authority, weight: 1, service: None, socket: None })
+}
+
+/// An example of a Unix domain socket.
+const SOCKET: &str = "write for example `unix:/run/app.sock`: an absolute path";
+
+/// Parses the path of a Unix domain socket, or returns the error. Requests over it are plain HTTP.
+fn socket(text: &str, path: &str) -> Result<Target, &'static str> {
+    if !path.starts_with('/') || path.starts_with("//") || path.ends_with('/') {
+        return Err("has no absolute path of a socket");
+    }
+    if path.len() > MAX_SOCKET_PATH {
+        return Err("has a path of more than 107 bytes, the limit of Unix domain sockets");
+    }
+    if path.chars().any(char::is_control) {
+        return Err("has a path with control characters");
+    }
+    let localhost = || "localhost".to_owned();
+    Ok(Target {
+        scheme: Scheme::Http,
+        host: localhost(),
+        port: 0,
+        authority: localhost(),
+        weight: 1,
+        service: None,
+        socket: Some(text.to_owned()),
+    })
 }
 
 /// An example of a service.
@@ -115,7 +159,7 @@ fn service(scheme: Scheme, name: &str) -> Result<Target, &'static str> {
         return Err("is not a service name");
     }
     let (host, authority) = (domain.to_owned(), domain.to_owned());
-    Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name) })
+    Ok(Target { scheme, host, port: 0, authority, weight: 1, service: Some(name), socket: None })
 }
 
 /// `host:port`, `host`, `[::1]:port`; `None` if the port is malformed.

@@ -36,7 +36,10 @@ http {
     scgi_temp_path PATH/scgi;
     server {
         listen ADDR;
+        listen unix:PATH/http1.sock;
+        listen unix:PATH/http2.sock http2;
         add_header x-upstream nginx always;
+        add_header x-host $http_host$server_addr always;
         location / { return 200 \"$request_method $request_uri\"; }
     }
 }
@@ -222,6 +225,11 @@ impl RealServer {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         false
+    }
+
+    /// The Unix domain socket at which nginx listens for this version of HTTP.
+    pub(crate) fn socket(&self, version: u8) -> PathBuf {
+        self.dir.path().join(format!("http{version}.sock"))
     }
 
     /// Stops it and gives the requests it read, as `METHOD target`, in order.
