@@ -9,6 +9,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 /// Bytes of a body: so many of them are a segment.
 const FILLER_BYTES: usize = 512 << 10;
@@ -74,11 +75,14 @@ fn fill(client: &mut Client, segments: usize) -> usize {
 }
 
 fn fill_with(client: &mut Client, fillers: usize) -> usize {
-    let mut random = fastrand::Rng::new();
+    // The same for all: blocks of the journal are much shorter.
+    static BODY: LazyLock<String> = LazyLock::new(|| {
+        let mut random = fastrand::Rng::new();
+        (0..FILLER_BYTES).map(|_| random.alphanumeric()).collect()
+    });
     for _ in 0..fillers {
-        let body: String = (0..FILLER_BYTES).map(|_| random.alphanumeric()).collect();
         let binary = [("content-type", "application/octet-stream")];
-        assert_eq!(client.request("PUT", "/filler/", &binary, &body).status, 200);
+        assert_eq!(client.request("PUT", "/filler/", &binary, &BODY).status, 200);
     }
     fillers
 }
@@ -255,11 +259,11 @@ fn a_full_disk_during_an_outage_costs_a_gap_and_no_request() {
     let mut relay = Relay::new(s3.addr());
     relay.set(Mode::Refuse);
     const SEGMENT_BYTES: f64 = (16 << 20) as f64;
-    const DISK_BYTES: f64 = 16.0 * SEGMENT_BYTES;
-    let Node { server, echo: _echo } = start(relay.addr(), ", max_backlog: 30%", "256MiB");
+    const DISK_BYTES: f64 = 10.0 * SEGMENT_BYTES;
+    let Node { server, echo: _echo } = start(relay.addr(), ", max_backlog: 30%", "160MiB");
     let mut client = server.connect();
     let mut sent = send(&mut client, "a");
-    for _ in 0..48 {
+    for _ in 0..30 {
         sent += fill_with(&mut client, FILLERS_PER_SEGMENT / 2);
         // Writing is faster than sealing on a busy machine; both are one thread here.
         eventually("a segment is free", || {
