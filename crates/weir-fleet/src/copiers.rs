@@ -57,7 +57,7 @@ impl Copiers {
         self.tokens.connected();
     }
 
-    /// Copiers what has changed.
+    /// Copies what has changed.
     pub(crate) async fn step(
         &mut self,
         connection: &mut Connection,
@@ -77,7 +77,7 @@ impl Copiers {
         self.audit.record(event)
     }
 
-    /// Copiers audit entries.
+    /// Copies audit entries.
     pub(crate) async fn copy_audit(
         &mut self,
         connection: &mut Connection,

@@ -79,7 +79,7 @@ pub const TARGET: Format = Format {
     ..Format::new("a target (`http://127.0.0.1:8688`, `unix:/run/app.sock`)", |text| {
         target(text).map(|_| ())
     })
-    .pattern(r"^(srv\+)?https?://[^/?#]+/?$")
+    .pattern(r"^((srv\+)?https?://[^/?#]+/?|unix:/[^/].*)$")
 };
 /// A host name, possibly with a leading `*.`.
 pub const HOST: Format = Format::new("a host name (`api.example.com`)", checks::host);
