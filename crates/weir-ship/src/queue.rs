@@ -64,6 +64,11 @@ impl Queue {
         self.waiting_bytes
     }
 
+    /// Whether the documents that wait fill a request of this size.
+    pub(crate) fn fills(&self, docs: usize, bytes: usize) -> bool {
+        self.waiting.len() >= docs || self.waiting_bytes >= bytes
+    }
+
     /// Whether every document is settled.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.is_empty()

@@ -291,10 +291,7 @@ impl Shipper {
     fn next_source(&self, now: Instant) -> Option<Source> {
         let rests = self.sent.is_some_and(|sent| now.duration_since(sent) < LINGER);
         let (docs, bytes) = self.pace.limits();
-        let is_due = |queue: &Queue| {
-            let full = queue.waiting_docs() >= docs || queue.waiting_bytes() >= bytes;
-            full || !rests && queue.waiting_docs() > 0
-        };
+        let is_due = |queue: &Queue| queue.fills(docs, bytes) || !rests && queue.waiting_docs() > 0;
         let live = is_due(&self.queue);
         let backfill = self.backfill.as_ref().is_some_and(|one| is_due(&one.queue));
         match (live, backfill, self.last) {
@@ -362,7 +359,7 @@ impl Shipper {
 
     fn read(&mut self) -> Result<(), ShipError> {
         let mut empty = 0;
-        while empty < self.readers.len() && !is_full(&self.queue) {
+        while empty < self.readers.len() && !self.queue.fills(MAX_DOCS, MAX_BYTES) {
             let read = self.read_lane();
             // Documents that were read before an error are marked, too.
             let positions =
@@ -419,7 +416,7 @@ impl Shipper {
     fn read_backfill(&mut self) -> Result<(), ShipError> {
         let Some(backfill) = &mut self.backfill else { return Ok(()) };
         let (transaction, mut read) = (&mut self.transaction, 0);
-        while read < MAX_READ && !is_full(&backfill.queue) {
+        while read < MAX_READ && !backfill.queue.fills(MAX_DOCS, MAX_BYTES) {
             let next = backfill.next_into(&self.journal, transaction);
             if next.map_err(ShipError::Journal)? {
                 backfill.queue.push(item(transaction, &self.settings, &mut self.scratch));
@@ -450,11 +447,6 @@ impl Shipper {
         }
         Ok(())
     }
-}
-
-/// Whether documents for a bulk request wait.
-fn is_full(queue: &Queue) -> bool {
-    queue.waiting_docs() >= MAX_DOCS || queue.waiting_bytes() >= MAX_BYTES
 }
 
 /// The document of a transaction.

@@ -390,6 +390,11 @@ fn of_two_rollouts_one_starts_and_goes_on_when_its_driver_ends() {
     nodes[index].wait();
     let rest: Vec<&Server> =
         nodes.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, node)| node).collect();
+    // Longer than a stage, and than the task of a driver that has ended: it does not go on.
+    std::thread::sleep(Duration::from_secs(20));
+    assert_eq!(state(rest[0]), "paused");
+    let stage = "SELECT stage FROM weir.rollout ORDER BY id DESC LIMIT 1";
+    assert_eq!(database.query(stage), "one");
     assert!(text(rest[0], &["rollout", "resume"]).contains("running"));
     eventually("another one goes on", || state(rest[0]) == "succeeded");
     eventually("the others have it", || rest.iter().all(|node| served(node) == "two"));
