@@ -64,7 +64,7 @@ pub use proxy::{HostMode, Instead, Mirror, PathMode, PathPart, Proxy, QueryMode,
 pub use resubmit::Resubmit;
 pub use retries::{RetriedMethods, Retries};
 pub use script::{Script, ScriptSource, Scripts};
-pub use server::{AccessLog, Drain, Limits, LogFormat, LogTarget};
+pub use server::{AccessLog, Drain, IoBackend, Limits, LogFormat, LogTarget};
 pub use telemetry::{Telemetry, Traces};
 pub use tls::{Authorities, ClientCertificates, Identity, Tls, TlsSource, UpstreamTls};
 pub use tracker::{
@@ -123,6 +123,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Number of worker threads, at least 1.
     pub workers: usize,
+    /// How workers wait for connections.
+    pub io: IoBackend,
     /// Limits on the requests of clients.
     pub limits: Limits,
     /// Graceful shutdown on SIGTERM.

@@ -177,6 +177,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
             admin,
             data,
             workers: server::workers(&root),
+            io: server::io(&root),
             limits,
             drain,
             access_log,

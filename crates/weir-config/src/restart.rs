@@ -7,7 +7,7 @@ use weir_document::finding::{Finding, Severity, codes};
 impl Config {
     /// Changes in `new`, compared with this running configuration, that a reload cannot apply: the
     /// listeners' addresses and order, their use of TLS and the PROXY protocol, the admin listener,
-    /// the data folder, the place of the archive, the fleet, the number of workers. Certificates, `trust` and all other settings are
+    /// the data folder, the place of the archive, the fleet, the number of workers, the I/O backend. Certificates, `trust` and all other settings are
     /// reloaded.
     ///
     /// Each is an error with the code `needs-restart`, because a reload applies all changes or
@@ -42,7 +42,7 @@ impl Config {
 type Shown = fn(&Config) -> String;
 
 /// Keys that a reload cannot change, and their values as text.
-const FIXED: [(&str, Shown); 13] = [
+const FIXED: [(&str, Shown); 14] = [
     ("listen", sockets),
     ("admin", admin),
     ("data", data),
@@ -56,6 +56,7 @@ const FIXED: [(&str, Shown); 13] = [
     ("monitor", |config| if config.counts_calls() { "on" } else { "off" }.to_owned()),
     ("fleet", fleet),
     ("workers", |config| config.workers.to_string()),
+    ("io", |config| format!("{:?}", config.io).to_lowercase()),
 ];
 
 /// Relative to the same folder on both sides of a comparison between processes.

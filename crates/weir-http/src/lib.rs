@@ -20,5 +20,6 @@ pub mod negotiate;
 pub mod path;
 pub mod problem;
 pub mod rejection;
+pub mod socket;
 pub mod stream;
 pub mod write_buffer;

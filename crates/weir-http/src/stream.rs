@@ -3,14 +3,13 @@
 //! One task reads the request body and writes the response at the same time; a `RefCell` that is
 //! borrowed for one poll is sufficient on one thread.
 
-use rustix::event::{PollFd, PollFlags};
+use crate::socket::{PeerEvent, Socket};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
 
 /// A connection.
@@ -21,18 +20,17 @@ pub struct Stream {
 
 #[derive(Debug)]
 enum Io {
-    Tcp(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-    Unix(UnixStream),
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
     Pipes(Box<Pipes>),
 }
 
 impl Io {
-    fn tcp(&self) -> Option<&TcpStream> {
+    fn socket(&self) -> Option<&Socket> {
         match self {
-            Self::Tcp(tcp) => Some(tcp),
+            Self::Plain(socket) => Some(socket),
             Self::Tls(tls) => Some(tls.get_ref().0),
-            Self::Unix(_) | Self::Pipes(_) => None,
+            Self::Pipes(_) => None,
         }
     }
 }
@@ -45,38 +43,15 @@ struct Pipes {
     input: Option<Sender>,
 }
 
-/// An event of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerEvent {
-    /// The peer has sent bytes.
-    Data,
-    /// The peer has closed its direction.
-    End,
-    /// The peer has reset the connection.
-    Reset,
-}
-
-/// Whether the peer has closed its direction, even if bytes are unread.
-fn has_ended(tcp: &TcpStream) -> bool {
-    let mut sockets = [PollFd::new(tcp, PollFlags::RDHUP)];
-    let now = rustix::event::Timespec::default();
-    let polled = rustix::event::poll(&mut sockets, Some(&now));
-    polled.is_ok_and(|count| count > 0)
-}
-
 macro_rules! with_io {
     ($self:expr, $io:ident => $call:expr) => {
         match &mut *$self.io.borrow_mut() {
-            Io::Tcp(io) => {
+            Io::Plain(io) => {
                 let $io = Pin::new(io);
                 $call
             }
             Io::Tls(io) => {
                 let $io = Pin::new(&mut **io);
-                $call
-            }
-            Io::Unix(io) => {
-                let $io = Pin::new(io);
                 $call
             }
             Io::Pipes(io) => {
@@ -120,19 +95,14 @@ impl AsyncWrite for Pipes {
 }
 
 impl Stream {
-    /// A plain TCP connection.
-    pub fn tcp(io: TcpStream) -> Self {
-        Self { io: RefCell::new(Io::Tcp(io)) }
+    /// A connection without TLS.
+    pub fn plain(socket: Socket) -> Self {
+        Self { io: RefCell::new(Io::Plain(socket)) }
     }
 
     /// A TLS connection of a client, or to a server.
-    pub fn tls(io: impl Into<TlsStream<TcpStream>>) -> Self {
+    pub fn tls(io: impl Into<TlsStream<Socket>>) -> Self {
         Self { io: RefCell::new(Io::Tls(Box::new(io.into()))) }
-    }
-
-    /// A connection over a Unix domain socket.
-    pub fn unix(io: UnixStream) -> Self {
-        Self { io: RefCell::new(Io::Unix(io)) }
     }
 
     /// Standard input and output of a process.
@@ -147,21 +117,22 @@ impl Stream {
 
     /// Address of the peer, over TCP.
     pub fn peer(&self) -> Option<std::net::SocketAddr> {
-        self.io.borrow().tcp()?.peer_addr().ok()
+        self.io.borrow().socket()?.peer()
     }
 
     /// The protocol negotiated over TLS (RFC 7301).
     pub fn protocol(&self) -> Option<Vec<u8>> {
         match &*self.io.borrow() {
             Io::Tls(tls) => tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
-            Io::Tcp(_) | Io::Unix(_) | Io::Pipes(_) => None,
+            Io::Plain(_) | Io::Pipes(_) => None,
         }
     }
 
     /// Resets the connection on drop, instead of closing it in order.
     pub fn reset_on_drop(&self) {
-        // Fails if the connection is closed already.
-        let _ = self.io.borrow().tcp().map(TcpStream::set_zero_linger);
+        if let Some(socket) = self.io.borrow().socket() {
+            socket.reset_on_drop();
+        }
     }
 
     /// Reads into `room`; 0 is the end.
@@ -178,15 +149,11 @@ impl Stream {
     pub fn poll_peer_event(&self, cx: &mut Context<'_>) -> Poll<PeerEvent> {
         let io = self.io.borrow();
         // Clients have no other connections.
-        let Some(tcp) = io.tcp() else { return Poll::Pending };
-        let mut byte = [0];
-        let peeked = ready!(tcp.poll_peek(cx, &mut ReadBuf::new(&mut byte)));
-        Poll::Ready(match peeked {
-            Ok(0) => PeerEvent::End,
+        let Some(socket) = io.socket() else { return Poll::Pending };
+        Poll::Ready(match ready!(socket.poll_peer_event(cx)) {
             // The orderly end of a TLS connection is an alert, which is data.
-            Ok(_) if matches!(*io, Io::Tls(_)) && has_ended(tcp) => PeerEvent::End,
-            Ok(_) => PeerEvent::Data,
-            Err(_) => PeerEvent::Reset,
+            PeerEvent::Data if matches!(*io, Io::Tls(_)) && socket.has_ended() => PeerEvent::End,
+            event => event,
         })
     }
 
@@ -205,6 +172,13 @@ impl Stream {
         }
         let both = [IoSlice::new(first), IoSlice::new(second)];
         with_io!(self, io => io.poll_write_vectored(cx, &both))
+    }
+
+    /// Prepares for [`Stream::is_quiet`]: from now on an event of the peer is noticed.
+    pub fn watch_while_idle(&self) {
+        if let Some(socket) = self.io.borrow().socket() {
+            socket.watch();
+        }
     }
 
     /// Whether the peer has neither closed the connection nor sent bytes. No system call unless

@@ -18,6 +18,7 @@ use weir_gateway::worker::Worker;
 use weir_http::buffer::Buffer;
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_http::socket::Socket;
 use weir_http::stream::Stream;
 use weir_net::descriptors::RESERVE_LIFETIME;
 use weir_net::proxy_protocol::{self, Parsed};
@@ -91,13 +92,15 @@ async fn serve(
         peer
     };
     let mut start = Start { worker, listener, peer, certificate: None, reserve };
+    // Fails only if the runtime is at its end.
+    let Ok(socket) = Socket::tcp(tcp) else { return };
     let Some(tls) = live.site.tls[listener].as_ref().map(|tls| Arc::clone(tls.config())) else {
         drop(live);
-        return http1::serve(start, Stream::tcp(tcp)).await;
+        return http1::serve(start, Stream::plain(socket)).await;
     };
     drop(live);
     // Boxed: a handshake needs much more memory than the connection afterwards.
-    let handshake = Box::pin(timeout(limit, TlsAcceptor::from(tls).accept(tcp)));
+    let handshake = Box::pin(timeout(limit, TlsAcceptor::from(tls).accept(socket)));
     let tls = match handshake.await {
         Ok(Ok(tls)) => tls,
         Ok(Err(error)) => {

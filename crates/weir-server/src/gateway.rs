@@ -5,6 +5,7 @@ mod listeners;
 mod tests;
 
 use crate::injection::{self, Injected, PendingReplay, TestOutcome, TestRequest};
+use crate::io::Io;
 use crate::server::{self, Accepting, TableUnshare, unshares};
 use crate::snapshot::Snapshot;
 use std::io;
@@ -49,6 +50,9 @@ pub enum GatewayError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
+    /// `io: ring` is configured, and not possible.
+    #[error("cannot use io_uring, which `io: ring` requires: {0}")]
+    Ring(io::Error),
     /// The key for hashes of bodies cannot be read or created.
     #[error("cannot open the hash key in {}: {source}", folder.display())]
     HashKey {
@@ -82,6 +86,7 @@ pub struct Gateway {
     /// Listening sockets that are open.
     accepting: Arc<AtomicUsize>,
     listeners: Listeners,
+    io: Io,
 }
 
 /// Result of a drain.
@@ -168,6 +173,7 @@ impl Gateway {
         }
         let sources = site.introspections.iter().flatten();
         snapshot.introspections = sources.map(|source| source.series()).collect();
+        snapshot.is_ring = self.io.is_ring();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;
@@ -347,6 +353,11 @@ impl Gateway {
         &self.shared.limiter
     }
 
+    /// How workers wait for connections.
+    pub fn io(&self) -> &Io {
+        &self.io
+    }
+
     fn set_phase(&self, phase: Phase) {
         self.control.send_modify(|control| control.phase = phase);
     }
@@ -386,6 +397,7 @@ impl Bound {
         shared.capture = Arc::new(capture::Common::open(&config).map_err(hash_key)?);
         let shared = Arc::new(shared);
         let count = config.workers;
+        let io = Io::choose(config.io).map_err(GatewayError::Ring)?;
         let kept = Listeners::new(&self.listeners, &config)?;
         let site = Arc::new(Site::new(config, compiled, &shared.limiter, &shared.broker, None)?);
         let (control, receiver) =
@@ -407,6 +419,7 @@ impl Bound {
             explainer: OnceLock::new(),
             accepting: Arc::default(),
             listeners: kept,
+            io,
         };
         let mut lanes = lanes.into_iter();
         for (index, (listeners, unshare)) in sockets.into_iter().zip(unshares).enumerate() {
@@ -445,10 +458,13 @@ impl Gateway {
             (index, socket, Accepting::new(&self.accepting, self.listeners.shared(index)))
         };
         let listeners = listeners.into_iter().map(accepting).collect();
+        let with_ring = self.io.is_ring();
         let run = move || {
             let worker: &'static Worker =
                 Box::leak(Box::new(Worker::new(index, site, stats, auth, shared, lane)));
-            if let Err(error) = server::run(worker, listeners, unshare, injected, control) {
+            if let Err(error) =
+                server::run(worker, listeners, unshare, injected, control, with_ring)
+            {
                 // A worker without a runtime cannot serve: the error is reported on standard error.
                 eprintln!("worker {index} failed: {error}");
             }

@@ -6,7 +6,9 @@
 mod connection;
 mod gateway;
 pub mod injection;
+mod io;
 mod server;
 pub mod snapshot;
 
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
+pub use io::Io;

@@ -32,8 +32,11 @@ pub(crate) fn run(
     unshare: TableUnshare,
     orders: mpsc::Receiver<injection::Injected>,
     control: watch::Receiver<Control>,
+    with_ring: bool,
 ) -> io::Result<()> {
     weir_journal::use_short_time_slices();
+    // Declared before the runtime, with which the sockets on the ring end: the ring ends after them.
+    let _ring;
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -43,11 +46,13 @@ pub(crate) fn run(
     let split = sockets.into_iter().map(|(listener, socket, open)| ((listener, socket), open));
     let (sockets, open): (Vec<(usize, TcpListener)>, Vec<Accepting>) = split.unzip();
     unshare.run(sockets.iter().map(|(_, socket)| socket));
+    _ring = with_ring.then(weir_ring::start).transpose()?;
     runtime.block_on(async move {
         let mut accepting = Vec::new();
         for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {
             accepting.push(tokio::task::spawn_local(listener.accept(open, control.clone())));
         }
+        tokio::task::spawn_local(weir_ring::drive());
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(injection::receive(worker, orders));
         tokio::task::spawn_local(
@@ -81,6 +86,7 @@ async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) 
 
 async fn sweep(worker: &'static Worker) {
     let mut complaint = Complaint::default();
+    let mut ring = weir_ring::Statistics::default();
     loop {
         tokio::time::sleep(SWEEP).await;
         let exhausted = worker.stats.descriptors_exhausted.get();
@@ -102,5 +108,16 @@ async fn sweep(worker: &'static Worker) {
             }
         }
         worker.recorder.tick();
+        weir_ring::sweep();
+        ring = count_ring(worker, ring);
     }
+}
+
+/// Adds what the ring of this thread has done since `before`; returns what it has done until now.
+fn count_ring(worker: &Worker, before: weir_ring::Statistics) -> weir_ring::Statistics {
+    let now = weir_ring::statistics();
+    worker.stats.ring_enters.add(now.enters - before.enters);
+    worker.stats.ring_operations.add(now.completed - before.completed);
+    worker.stats.ring_without_buffer.add(now.without_buffer - before.without_buffer);
+    now
 }

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub mirrored: [u64; Mirrored::VARIANTS.len()],
     /// Number of times the wall clock was set back.
     pub clock_backwards: u64,
+    /// Workers use io_uring for connections.
+    pub is_ring: bool,
     /// Keys of rate limits.
     pub limit_keys: u64,
     /// Evicted keys of rate limits, unused ones only.

@@ -248,6 +248,12 @@ counters! {
     bad_requests,
     /// Request headers dropped because of an underscore or a dot in their name.
     dropped_headers,
+    /// Calls by which io_uring was given operations of connections, and has completed some.
+    ring_enters,
+    /// Operations of connections that io_uring has completed.
+    ring_operations,
+    /// Receives that found no free buffer, and were started again.
+    ring_without_buffer,
     /// Requests in flight now.
     active,
     /// Requests whose client disconnected, or whose response was aborted.

@@ -17,6 +17,7 @@ use weir_http::clock;
 use weir_http::deadline::{Deadline, Expired, Wait};
 use weir_http::problem::Problem;
 use weir_http::rejection::Rejection;
+use weir_http::socket::Socket;
 use weir_http::stream::Stream;
 use weir_model::pool::AgentAddress;
 use weir_model::stage;
@@ -231,11 +232,13 @@ fn rejected(refused: Refused) -> Rejection {
 
 async fn open(address: Option<&AgentAddress>) -> io::Result<Stream> {
     match address {
-        Some(AgentAddress::Unix(path)) => Ok(Stream::unix(connect_unix(path).await?)),
+        Some(AgentAddress::Unix(path)) => {
+            Ok(Stream::plain(Socket::unix(connect_unix(path).await?)?))
+        }
         Some(AgentAddress::Tcp(addr)) => {
             let tcp = TcpStream::connect(addr).await?;
             tcp.set_nodelay(true)?;
-            Ok(Stream::tcp(tcp))
+            Ok(Stream::plain(Socket::tcp(tcp)?))
         }
         None => Err(io::ErrorKind::AddrNotAvailable.into()),
     }

@@ -119,6 +119,7 @@ impl Default for AgentConnections {
 
 impl AgentConnections {
     fn check_in(&self, agent: AgentId, stream: Stream) {
+        stream.watch_while_idle();
         self.streams.borrow_mut().insert(agent, stream);
     }
 

@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 use weir_http::buffer::Buffer;
 use weir_http::deadline::{Deadline, Expired, Wait};
 use weir_http::problem::Problem;
+use weir_http::socket::Socket;
 use weir_http::stream::Stream;
 use weir_net::descriptors::is_exhausted;
 
@@ -240,14 +241,17 @@ impl Target {
 
     async fn connect_stream(&self) -> io::Result<Stream> {
         let tcp = match &self.address {
-            Some(Address::Unix(path)) => return Ok(Stream::unix(connect_unix(path).await?)),
+            Some(Address::Unix(path)) => {
+                return Ok(Stream::plain(Socket::unix(connect_unix(path).await?)?));
+            }
             Some(Address::Tcp(address)) => TcpStream::connect(address).await?,
             None => Box::pin(self.connect_by_name()).await?,
         };
         tcp.set_nodelay(true)?;
-        let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::tcp(tcp)) };
+        let socket = Socket::tcp(tcp)?;
+        let Some(Tls { connector, name }) = &self.tls else { return Ok(Stream::plain(socket)) };
         let connector = TlsConnector::from(std::sync::Arc::clone(connector));
-        let stream = Stream::tls(connector.connect(name.clone(), tcp).await?);
+        let stream = Stream::tls(connector.connect(name.clone(), socket).await?);
         if self.http2.is_some() && stream.protocol().as_deref() != Some(b"h2") {
             return Err(io::Error::other("the server does not support HTTP/2"));
         }
@@ -344,10 +348,9 @@ impl Connection {
         let has_room = !target.draining.get() && target.idle.borrow().len() < target.max_idle;
         if self.buffer.is_empty() && has_room {
             target.stats.idle.add(1);
-            target
-                .idle
-                .borrow_mut()
-                .push_back(Idle { connection: self, since: target.ticks.get() });
+            self.stream.watch_while_idle();
+            let idle = Idle { connection: self, since: target.ticks.get() };
+            target.idle.borrow_mut().push_back(idle);
             // A pending request may get this connection.
             if target.pending.get() > 0 {
                 target.released.notify_one();

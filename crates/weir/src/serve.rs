@@ -126,7 +126,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
         (events, messages.clone()),
         (requests, stops),
     );
-    control.events.ready(&listening, first_token.flatten().as_deref());
+    control.events.ready(&listening, gateway.io(), first_token.flatten().as_deref());
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.
     weir_journal::use_short_time_slices();

@@ -3,11 +3,25 @@
 use super::policy::{Rate, RateScope};
 use std::path::PathBuf;
 use std::time::Duration;
+use strum::{EnumString, VariantNames};
 use weir_document::draft::Node;
 use weir_document::settings;
 use weir_document::shape::fields::Fields;
 use weir_document::shape::{Kind, format};
 use weir_document::units;
+
+/// How workers wait for client and upstream connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum IoBackend {
+    /// By io_uring where it is possible, otherwise by epoll.
+    #[default]
+    Auto,
+    /// By epoll.
+    Epoll,
+    /// By io_uring; without it there is no start.
+    Ring,
+}
 
 settings! {
     /// Limits on clients. All have a default and none can be turned off.

@@ -8,8 +8,10 @@ use crate::config::listener::LISTEN;
 use crate::config::monitor::MonitorKeys;
 use crate::config::tracker::TrackerKeys;
 use crate::config::{
-    AccessLog, Admin, Drain, Fleet, JournalSettings, Limits, Scripts, Telemetry, Upstream,
+    AccessLog, Admin, Drain, Fleet, IoBackend, JournalSettings, Limits, Scripts, Telemetry,
+    Upstream,
 };
+use strum::VariantNames as _;
 use weir_document::settings;
 use weir_document::shape::{Key, Kind, Names};
 
@@ -29,6 +31,10 @@ settings! {
         data = by_hand(Kind::Text).default("data"),
         /// Number of worker threads, which handle requests.
         workers = by_hand(Kind::Integer(1, 1024)).absent("one per CPU core"),
+        /// How workers wait for client and upstream connections. `ring` is io_uring, which costs less;
+        /// it needs Linux 6.1 and a container that permits it. `auto` is `ring` where possible,
+        /// otherwise `epoll`.
+        io = by_hand(Kind::Enum(IoBackend::VARIANTS)).default("auto"),
         /// Limits on the requests of clients: sizes, times and numbers.
         limits = by_hand(Kind::Object(Limits::SHAPE)),
         /// Graceful shutdown.

@@ -1,7 +1,7 @@
 //! Listeners, admin, limits, drain, log.
 
 use super::{Fields, Resolver, absolute_path};
-use crate::config::{AccessLog, Limits, LogTarget};
+use crate::config::{AccessLog, IoBackend, Limits, LogTarget};
 use std::path::{Path, PathBuf};
 use weir_document::draft::Node;
 use weir_document::finding::codes;
@@ -11,6 +11,11 @@ pub(super) fn workers(root: &Fields<'_>) -> usize {
     root.integer("workers").and_then(|n| usize::try_from(n).ok()).unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
     })
+}
+
+/// How workers wait for connections.
+pub(super) fn io(root: &Fields<'_>) -> IoBackend {
+    root.text("io").and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
 impl Resolver<'_> {

@@ -14,7 +14,8 @@ use weir_gateway::exchange::Exchange;
 use weir_gateway::flow::{ClientClosed, flow};
 use weir_gateway::response_body::ResponseBody;
 use weir_http::body::RequestBody;
-use weir_http::stream::{PeerEvent, Stream};
+use weir_http::socket::PeerEvent;
+use weir_http::stream::Stream;
 use weir_http::write_buffer::WriteBuffer;
 
 /// Limit on a half-closed client: some clients close their direction after the request.

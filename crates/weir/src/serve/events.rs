@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 use weir_document::finding::Findings;
-use weir_server::DrainReport;
+use weir_server::{DrainReport, Io};
 
 /// Bound addresses.
 pub(crate) struct Listening {
@@ -36,9 +36,10 @@ impl Events {
 
     /// All sockets are bound and served; `first_token` is the path of the first admin token, if just
     /// created.
-    pub(crate) fn ready(&self, listening: &Listening, first_token: Option<&Path>) {
+    pub(crate) fn ready(&self, listening: &Listening, io: &Io, first_token: Option<&Path>) {
         let Listening { addrs, tls, admin, admin_tls } = listening;
         let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
+        event["io"] = json!(if io.is_ring() { "ring" } else { "epoll" });
         if let Some(path) = first_token {
             event["admin_token"] = json!(path.display().to_string());
         }
@@ -46,6 +47,10 @@ impl Events {
         self.event(event, |messages| {
             for (addr, tls) in addrs.iter().zip(tls) {
                 messages.out(format!("listening on {}://{addr}", scheme(*tls)));
+            }
+            if let Io::Epoll(Some(reason)) = io {
+                messages
+                    .out(format!("connections by epoll: io_uring is not possible here: {reason}"));
             }
             let scheme = scheme(*admin_tls);
             messages.out(format!("console, health, metrics and admin API on {scheme}://{admin}"));

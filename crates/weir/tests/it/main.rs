@@ -34,6 +34,7 @@ mod health;
 mod hedges;
 mod hostile;
 mod http2;
+mod io;
 mod lab;
 mod limits;
 mod metrics;

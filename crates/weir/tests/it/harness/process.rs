@@ -115,6 +115,9 @@ impl Weir {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut command = command();
         command.args(["serve", "--json"]).arg("weir.yaml");
+        if let Ok(io) = std::env::var("WEIR_TEST_IO") {
+            command.args(["--set", &format!("io={io}")]);
+        }
         command.current_dir(dir.path());
         Self { dir, command, admin: FREE }.file("weir.yaml", config)
     }
@@ -152,9 +155,14 @@ impl Weir {
     }
 
     /// With at most so many descriptors open in each of its tables.
-    pub(crate) fn descriptors(mut self, most: u32) -> Self {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\"")]);
+    pub(crate) fn descriptors(self, most: u32) -> Self {
+        self.under(&["/bin/sh", "-c", &format!("ulimit -n {most}; exec \"$0\" \"$@\"")])
+    }
+
+    /// As the last arguments of another program, which executes it.
+    pub(crate) fn under(mut self, program: &[&str]) -> Self {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]);
         command.arg(self.command.get_program()).args(self.command.get_args());
         command.env("NO_COLOR", "1").current_dir(self.dir.path());
         self.command = command;

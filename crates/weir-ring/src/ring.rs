@@ -1,0 +1,237 @@
+//! The ring of a thread: what its sockets have to send, and what becomes of completions.
+
+use crate::kernel::{Completed, Kernel, Key, Order, Outcome, Received};
+use rustix::io::Errno;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+
+/// How long bytes may remain unsent after their connection was closed: its peer does not read. The system
+/// has a similar limit for bytes that it has taken.
+const ORPHAN_TIME: Duration = Duration::from_secs(30);
+/// Most buffers kept for the next bytes to be sent.
+const MAX_SPARE: usize = 128;
+/// Largest of them, in bytes.
+const MAX_SPARE_BYTES: usize = 16 << 10;
+
+/// What a ring has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Calls into the kernel.
+    pub enters: u64,
+    /// Completed operations.
+    pub completed: u64,
+    /// Receives that found no provided buffer, and were started again.
+    pub without_buffer: u64,
+}
+
+/// The ring of a thread.
+#[derive(Debug)]
+pub(crate) struct Ring<M: Member> {
+    kernel: RefCell<Kernel<Rc<M>>>,
+    /// Sockets with bytes to be sent at the end of the turn.
+    unsent: RefCell<Vec<Rc<M>>>,
+    /// Sends that go on after the drop of their socket.
+    orphans: RefCell<Vec<(Instant, Key)>>,
+    spare: RefCell<Vec<Vec<u8>>>,
+    /// Wakes the task that calls [`Ring::turn`].
+    driver: RefCell<Waker>,
+    /// It will run, or is running.
+    is_scheduled: Cell<bool>,
+    statistics: Cell<Statistics>,
+}
+
+/// A socket of a ring, as its completions need it.
+pub(crate) trait Member: AsFd {
+    /// The bytes to be sent now.
+    fn take_unsent(&self) -> Option<Vec<u8>>;
+    /// They are being sent. Returns whether the socket is still in use.
+    fn is_sending(&self, key: Key) -> bool;
+    /// A send has ended: the memory of the bytes, and how many of them were sent.
+    fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>);
+    /// The socket accepts bytes, or has failed.
+    fn is_writable(&self);
+    /// A receive has ended. `more`: further bytes are there; `keep`: the bytes may stay in their buffer.
+    fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool);
+}
+
+impl<M: Member> Ring<M> {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            kernel: RefCell::new(Kernel::new()?),
+            unsent: RefCell::default(),
+            orphans: RefCell::default(),
+            spare: RefCell::default(),
+            driver: RefCell::new(Waker::noop().clone()),
+            is_scheduled: Cell::default(),
+            statistics: Cell::default(),
+        })
+    }
+
+    /// What is readable when there is something to do.
+    pub(crate) fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        self.kernel.borrow().watch()
+    }
+
+    /// The waker of the task that calls [`Ring::turn`].
+    pub(crate) fn is_driven_by(&self, waker: &Waker) {
+        self.driver.borrow_mut().clone_from(waker);
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.statistics.get()
+    }
+
+    pub(crate) fn start(&self, socket: Rc<M>, order: Order) -> Key {
+        self.schedule();
+        self.kernel.borrow_mut().start(socket, order)
+    }
+
+    pub(crate) fn cancel(&self, key: Key) {
+        self.schedule();
+        self.kernel.borrow_mut().cancel(key);
+    }
+
+    /// The bytes of a socket are sent at the end of the turn.
+    pub(crate) fn send_later(&self, socket: Rc<M>) {
+        self.schedule();
+        self.unsent.borrow_mut().push(socket);
+    }
+
+    /// A send goes on after the drop of its socket.
+    pub(crate) fn leave(&self, key: Key) {
+        self.orphans.borrow_mut().push((Instant::now(), key));
+    }
+
+    /// An empty buffer.
+    pub(crate) fn take_memory(&self) -> Vec<u8> {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn release_memory(&self, mut memory: Vec<u8>) {
+        let mut spare = self.spare.borrow_mut();
+        if memory.capacity() <= MAX_SPARE_BYTES && spare.len() < MAX_SPARE {
+            memory.clear();
+            spare.push(memory);
+        }
+    }
+
+    /// Submits what was started, and completes what is complete.
+    pub(crate) fn turn(&self) {
+        self.is_scheduled.set(true);
+        let mut has_more = false;
+        loop {
+            self.send_unsent();
+            if !self.kernel.borrow_mut().is_due() {
+                break;
+            }
+            has_more |= self.kernel.borrow_mut().enter();
+            self.count(|one| one.enters += 1);
+            self.complete_all();
+            // What was written during a send that has completed follows at once.
+            if self.unsent.borrow().is_empty() {
+                break;
+            }
+        }
+        self.is_scheduled.set(false);
+        // In tests completions are held back.
+        if has_more || cfg!(test) && self.kernel.borrow_mut().is_due() {
+            self.schedule();
+        }
+    }
+
+    /// Has the next turn follow the tasks that are ready now. A task that is ready all the time does not hold
+    /// it up, as it would a hook before the thread sleeps.
+    fn schedule(&self) {
+        if !self.is_scheduled.replace(true) {
+            self.driver.borrow().wake_by_ref();
+        }
+    }
+
+    fn send_unsent(&self) {
+        let mut unsent = self.unsent.take();
+        for socket in unsent.drain(..) {
+            if let Some(bytes) = socket.take_unsent() {
+                let key = self.start(Rc::clone(&socket), Order::Send(bytes));
+                if !socket.is_sending(key) {
+                    self.leave(key);
+                }
+            }
+        }
+        // Nothing was added meanwhile: the list keeps its memory.
+        self.unsent.replace(unsent);
+    }
+
+    fn complete_all(&self) {
+        loop {
+            // Not borrowed while a task is woken, or a socket closed.
+            let Some(completed) = self.kernel.borrow_mut().next() else { return };
+            self.complete(completed);
+        }
+    }
+
+    fn complete(&self, Completed { owner, outcome }: Completed<Rc<M>>) {
+        self.count(|one| one.completed += 1);
+        match outcome {
+            Outcome::Received { bytes, more } => {
+                if matches!(bytes, Err(Errno::NOBUFS)) {
+                    self.count(|one| one.without_buffer += 1);
+                }
+                // A task that does not read must not keep buffers from the others.
+                let keep = !self.kernel.borrow().is_short_of_buffers();
+                owner.received(bytes, more, keep);
+            }
+            Outcome::Sent { memory, count } => owner.sent(memory, count),
+            Outcome::Writable => owner.is_writable(),
+        }
+    }
+
+    pub(crate) fn sweep(&self, now: Instant) {
+        if self.orphans.borrow().is_empty() {
+            return;
+        }
+        self.schedule();
+        let mut kernel = self.kernel.borrow_mut();
+        self.orphans.borrow_mut().retain(|(since, key)| {
+            let is_over = now.duration_since(*since) >= ORPHAN_TIME;
+            if is_over {
+                kernel.cancel(*key);
+            }
+            !is_over && kernel.is_in_flight(*key)
+        });
+    }
+
+    /// Sends what is unsent as far as sockets take it at once, and ends every operation.
+    pub(crate) fn end(&self) {
+        self.send_unsent();
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.enter();
+        drop(kernel);
+        self.complete_all();
+        let rest = self.kernel.borrow_mut().end();
+        rest.into_iter().for_each(|completed| self.complete(completed));
+    }
+
+    /// Has completions arrive in any order.
+    #[cfg(test)]
+    pub(crate) fn disorder(&self, seed: u64) {
+        self.kernel.borrow_mut().disorder(seed);
+    }
+
+    /// Whether nothing is left: no operation, and no buffer in use.
+    #[cfg(test)]
+    pub(crate) fn is_clean(&self) -> bool {
+        let kernel = self.kernel.borrow();
+        kernel.in_flight() == 0 && kernel.has_all_buffers() && self.unsent.borrow().is_empty()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Statistics)) {
+        let mut statistics = self.statistics.get();
+        change(&mut statistics);
+        self.statistics.set(statistics);
+    }
+}

@@ -1,0 +1,481 @@
+//! A connected stream socket on the ring of its thread.
+
+use crate::kernel::{Key, Order, Received};
+use crate::ring::{Member, Ring};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop::poll_proceed;
+
+/// Messages up to this size in bytes are copied, and sent with those of other sockets; larger ones are sent
+/// by a call of their own.
+const MAX_COPIED: usize = 8 << 10;
+/// Most bytes of a socket that wait for the end of a send.
+const MAX_UNSENT: usize = 64 << 10;
+
+/// A connected stream socket, TCP or Unix.
+///
+/// Bytes that were written are sent at the end of the thread's turn; an error is reported by the next call.
+/// A flush is complete unless the peer does not take the bytes. After a drop what was written is still
+/// sent, as with every socket.
+#[derive(Debug)]
+pub struct Socket {
+    shared: Rc<Shared>,
+}
+
+/// What a socket shares with its operations.
+pub(crate) struct Shared {
+    fd: OwnedFd,
+    ring: Rc<Ring<Shared>>,
+    read: RefCell<ReadSide>,
+    write: RefCell<WriteSide>,
+}
+
+#[derive(Debug, Default)]
+struct ReadSide {
+    state: Reading,
+    /// There may be bytes that a call would return at once.
+    more: bool,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+enum Reading {
+    #[default]
+    Idle,
+    Started(Key),
+    Received(Bytes),
+    Ended,
+    Failed(Errno),
+}
+
+#[derive(Debug, Default)]
+struct WriteSide {
+    /// Bytes behind those of the send in progress.
+    unsent: Vec<u8>,
+    /// The ring is to send them at the end of the turn.
+    is_due: bool,
+    sending: Option<Key>,
+    /// Waits until the socket accepts bytes.
+    waiting: Option<Key>,
+    error: Option<Errno>,
+    is_dropped: bool,
+    waker: Option<Waker>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The ring knows its sockets.
+        f.debug_struct("Shared").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Shared {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Received bytes.
+#[derive(Debug)]
+enum Bytes {
+    /// In the buffer that the kernel has chosen.
+    Provided(Received),
+    /// In memory of their own, with the number of those that were read.
+    Own(Vec<u8>, usize),
+}
+
+impl Bytes {
+    fn rest(&self) -> &[u8] {
+        match self {
+            Self::Provided(received) => received,
+            Self::Own(bytes, read) => &bytes[*read..],
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        match self {
+            Self::Provided(received) => received.consume(count),
+            Self::Own(_, read) => *read += count,
+        }
+    }
+}
+
+/// What waits to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// Bytes.
+    Data,
+    /// The peer has closed its direction.
+    End,
+    /// The connection has failed.
+    Failed,
+}
+
+impl Member for Shared {
+    fn take_unsent(&self) -> Option<Vec<u8>> {
+        let write = &mut *self.write.borrow_mut();
+        write.is_due = false;
+        let can_send = write.sending.is_none() && write.error.is_none();
+        (can_send && !write.unsent.is_empty()).then(|| std::mem::take(&mut write.unsent))
+    }
+
+    fn is_sending(&self, key: Key) -> bool {
+        let mut write = self.write.borrow_mut();
+        write.sending = Some(key);
+        !write.is_dropped
+    }
+
+    fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>) {
+        let write = &mut *self.write.borrow_mut();
+        write.sending = None;
+        match count {
+            // The reason follows with the rest.
+            Ok(count) if count < memory.len() => {
+                drop(write.unsent.splice(..0, memory[count..].iter().copied()))
+            }
+            Ok(_) => {}
+            Err(error) => {
+                write.error = Some(error);
+                write.unsent.clear();
+            }
+        }
+        self.ring.release_memory(memory);
+        self.send_later(write);
+        wake(&mut write.waker);
+    }
+
+    fn is_writable(&self) {
+        let write = &mut *self.write.borrow_mut();
+        write.waiting = None;
+        wake(&mut write.waker);
+    }
+
+    fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool) {
+        let read = &mut *self.read.borrow_mut();
+        read.more = more;
+        read.state = match bytes {
+            Ok(Some(received)) if keep => Reading::Received(Bytes::Provided(received)),
+            Ok(Some(received)) => Reading::Received(Bytes::Own(received.to_vec(), 0)),
+            Ok(None) => Reading::Ended,
+            // Started again by its reader, when others have returned buffers.
+            Err(Errno::NOBUFS) => Reading::Idle,
+            Err(error) => Reading::Failed(error),
+        };
+        wake(&mut read.waker);
+    }
+}
+
+impl Shared {
+    /// Has the ring send what is unsent at the end of the turn, unless a send is in progress.
+    fn send_later(self: &Rc<Self>, write: &mut WriteSide) {
+        if !write.is_due && write.sending.is_none() && !write.unsent.is_empty() {
+            write.is_due = true;
+            self.ring.send_later(Rc::clone(self));
+        }
+    }
+
+    /// Starts a receive unless bytes, the end or an error are there.
+    fn start_receive(self: &Rc<Self>, read: &mut ReadSide) {
+        if matches!(read.state, Reading::Idle) {
+            read.state = Reading::Started(self.ring.start(Rc::clone(self), Order::Receive));
+        }
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+fn wait(waker: &mut Option<Waker>, cx: &Context<'_>) {
+    match waker {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *waker = Some(cx.waker().clone()),
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(ring: Rc<Ring<Shared>>, fd: OwnedFd) -> Self {
+        let (read, write) = Default::default();
+        Self { shared: Rc::new(Shared { fd, ring, read, write }) }
+    }
+
+    /// Notices from now on what the peer does, so that a read without a task finds it.
+    pub fn watch(&self) {
+        let read = &mut *self.shared.read.borrow_mut();
+        // Otherwise such a read asks the system.
+        if !read.more {
+            self.shared.start_receive(read);
+        }
+    }
+
+    /// Waits until there is something to read, without reading.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<Readable> {
+        let read = &mut *self.shared.read.borrow_mut();
+        // Bytes or the end: a receive says which.
+        self.shared.start_receive(read);
+        match &read.state {
+            Reading::Received(_) => Poll::Ready(Readable::Data),
+            Reading::Ended => Poll::Ready(Readable::End),
+            Reading::Failed(_) => Poll::Ready(Readable::Failed),
+            Reading::Idle | Reading::Started(_) => {
+                wait(&mut read.waker, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Reads as [`AsyncRead`] does. Calls of its own are part of the budget of a task.
+    pub fn poll_read_shared(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = &mut *self.shared.read.borrow_mut();
+        loop {
+            match &mut read.state {
+                Reading::Received(bytes) => {
+                    let count = bytes.rest().len().min(room.remaining());
+                    room.put_slice(&bytes.rest()[..count]);
+                    bytes.consume(count);
+                    if bytes.rest().is_empty() {
+                        read.state = Reading::Idle;
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Reading::Ended => return Poll::Ready(Ok(())),
+                Reading::Failed(error) => return Poll::Ready(Err((*error).into())),
+                Reading::Idle if read.more => {
+                    let progress = ready!(poll_proceed(cx));
+                    match receive(&self.shared.fd, room) {
+                        Ok(0) => read.state = Reading::Ended,
+                        Ok(_) => {
+                            progress.made_progress();
+                            // What fits the room may be all.
+                            read.more = room.remaining() == 0;
+                            return Poll::Ready(Ok(()));
+                        }
+                        Err(Errno::AGAIN) => read.more = false,
+                        Err(Errno::INTR) => {}
+                        Err(error) => read.state = Reading::Failed(error),
+                    }
+                }
+                Reading::Idle => self.shared.start_receive(read),
+                Reading::Started(_) => {
+                    wait(&mut read.waker, cx);
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Writes as [`AsyncWrite`] does.
+    pub fn poll_write_shared(
+        &self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = &mut *self.shared.write.borrow_mut();
+        if let Some(error) = write.error {
+            return Poll::Ready(Err(error.into()));
+        }
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        let is_busy = write.sending.is_some() || write.waiting.is_some();
+        if !is_busy && write.unsent.len() + length > MAX_COPIED {
+            let progress = ready!(poll_proceed(cx));
+            match self.send(write, parts) {
+                Ok(0) | Err(Errno::AGAIN) => {
+                    let key = self.shared.ring.start(Rc::clone(&self.shared), Order::Writable);
+                    write.waiting = Some(key);
+                }
+                Ok(count) => {
+                    progress.made_progress();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) => {
+                    write.error = Some(error);
+                    return Poll::Ready(Err(error.into()));
+                }
+            }
+        }
+        let free = MAX_UNSENT.saturating_sub(write.unsent.len());
+        if free == 0 || write.waiting.is_some() {
+            wait(&mut write.waker, cx);
+            return Poll::Pending;
+        }
+        if write.unsent.capacity() == 0 {
+            write.unsent = self.shared.ring.take_memory();
+        }
+        let count = length.min(free);
+        append(&mut write.unsent, parts, count);
+        self.shared.send_later(write);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Sends what is unsent and then `parts`, in a call of its own; returns the number of bytes of `parts`.
+    fn send(&self, write: &mut WriteSide, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let before = write.unsent.len();
+        let sent = loop {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let mut ancillary = SendAncillaryBuffer::default();
+            let all: Vec<IoSlice<'_>>;
+            let slices = if before == 0 {
+                parts
+            } else {
+                all = std::iter::once(IoSlice::new(&write.unsent))
+                    .chain(parts.iter().copied())
+                    .collect();
+                &all
+            };
+            match rustix::net::sendmsg(&self.shared.fd, slices, &mut ancillary, flags) {
+                Err(Errno::INTR) => {}
+                sent => break sent?,
+            }
+        };
+        if before > 0 {
+            write.unsent.drain(..sent.min(before));
+            if write.unsent.is_empty() {
+                self.shared.ring.release_memory(std::mem::take(&mut write.unsent));
+            }
+        }
+        Ok(sent.saturating_sub(before))
+    }
+
+    /// Flushes as [`AsyncWrite`] does: pending while the peer does not take what was written.
+    pub fn poll_flush_shared(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let write = &mut *self.shared.write.borrow_mut();
+        if let Some(error) = write.error {
+            return Poll::Ready(Err(error.into()));
+        }
+        if write.sending.is_none() && write.waiting.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        wait(&mut write.waker, cx);
+        Poll::Pending
+    }
+
+    /// Ends the writing side, once everything is sent.
+    pub fn poll_shutdown_shared(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let write = &mut *self.shared.write.borrow_mut();
+        if let Some(error) = write.error {
+            return Poll::Ready(Err(error.into()));
+        }
+        if write.sending.is_some() || !write.unsent.is_empty() {
+            wait(&mut write.waker, cx);
+            return Poll::Pending;
+        }
+        Poll::Ready(match rustix::net::shutdown(&self.shared.fd, Shutdown::Write) {
+            Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+            Err(error) => Err(error.into()),
+        })
+    }
+
+    /// Resets the connection on drop, without what is unsent.
+    pub fn reset_on_drop(&self) {
+        // Fails if the connection is closed already.
+        let _ = rustix::net::sockopt::set_socket_linger(
+            &self.shared.fd,
+            Some(std::time::Duration::ZERO),
+        );
+        let write = &mut *self.shared.write.borrow_mut();
+        write.unsent.clear();
+        if let Some(key) = write.sending {
+            self.shared.ring.cancel(key);
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.fd.as_fd()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let ring = &self.shared.ring;
+        let mut read = self.shared.read.borrow_mut();
+        read.waker = None;
+        if let Reading::Started(key) = read.state {
+            ring.cancel(key);
+        }
+        read.state = Reading::Idle;
+        let mut write = self.shared.write.borrow_mut();
+        write.waker = None;
+        write.is_dropped = true;
+        if let Some(key) = write.waiting {
+            ring.cancel(key);
+        }
+        if let Some(key) = write.sending {
+            ring.leave(key);
+        }
+    }
+}
+
+/// Reads what is there.
+fn receive(fd: &OwnedFd, room: &mut ReadBuf<'_>) -> Result<usize, Errno> {
+    let count = rustix::net::recv(fd, room.initialize_unfilled(), RecvFlags::DONTWAIT)?.0;
+    room.advance(count);
+    Ok(count)
+}
+
+/// Appends the first `count` bytes of `parts`.
+fn append(target: &mut Vec<u8>, parts: &[IoSlice<'_>], mut count: usize) {
+    for part in parts {
+        let take = part.len().min(count);
+        target.extend_from_slice(&part[..take]);
+        count -= take;
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_read_shared(cx, room)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_shared(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_shared(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush_shared(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_shutdown_shared(cx)
+    }
+}

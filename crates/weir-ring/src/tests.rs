@@ -1,0 +1,328 @@
+//! Sockets on a real ring, also with completions that come late and in any order.
+
+use crate::socket::{Readable, Socket};
+use crate::{adopt, drive, start, thread};
+use io_uring::{IoUring, cqueue};
+use std::future::poll_fn;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::{JoinHandle, spawn_local, yield_now};
+
+/// Completions that have arrived, and are passed on later and in any order.
+#[derive(Debug)]
+pub(crate) struct Disorder {
+    random: fastrand::Rng,
+    held: Vec<cqueue::Entry>,
+}
+
+impl Disorder {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: fastrand::Rng::with_seed(seed), held: Vec::new() }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    pub(crate) fn next(&mut self, ring: &mut IoUring) -> Option<cqueue::Entry> {
+        self.held.extend(ring.completion());
+        if self.held.is_empty() || self.random.u8(..4) == 0 {
+            return None;
+        }
+        Some(self.held.swap_remove(self.random.usize(..self.held.len())))
+    }
+}
+
+/// Runs a task on a thread with a ring; nothing where io_uring is not possible, which is said.
+fn run(disorder: Option<u64>, task: impl AsyncFnOnce() + Send + 'static) {
+    if let Err(error) = crate::probe() {
+        return eprintln!("no io_uring here: {error}");
+    }
+    let run = move || {
+        let _ring = start().unwrap();
+        if let Some(seed) = disorder {
+            thread::current().unwrap().disorder(seed);
+        }
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
+        runtime.block_on(async {
+            spawn_local(drive());
+            tokio::time::timeout(Duration::from_secs(30), task()).await.expect("it does not hang");
+        });
+    };
+    std::thread::spawn(run).join().unwrap();
+}
+
+/// Waits until nothing is left of the sockets that were dropped.
+async fn clean() {
+    while !thread::current().unwrap().is_clean() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn on_ring(stream: UnixStream) -> Socket {
+    stream.set_nonblocking(true).unwrap();
+    adopt(stream.into()).unwrap()
+}
+
+fn pair() -> (Socket, UnixStream) {
+    let (own, peer) = UnixStream::pair().unwrap();
+    (on_ring(own), peer)
+}
+
+/// The byte at a place of a stream.
+fn byte(place: usize) -> u8 {
+    (place * 31 / 7) as u8
+}
+
+#[test]
+fn many_bytes_pass_both_ways() {
+    run(None, async || {
+        for block in [100, 8 << 10, 9 << 10, 64 << 10, 1 << 20] {
+            let (mut socket, mut peer) = pair();
+            let mut other = peer.try_clone().unwrap();
+            let bytes = (64 << 20).min(block * 20_000);
+            let sink = std::thread::spawn(move || {
+                let (mut block, mut count) = (vec![0; 50_000], 0);
+                loop {
+                    match peer.read(&mut block).unwrap() {
+                        0 => return count,
+                        read => count += read,
+                    }
+                }
+            });
+            let out = vec![b'x'; block];
+            for _ in 0..bytes / block {
+                socket.write_all(&out).await.unwrap();
+            }
+            socket.shutdown().await.unwrap();
+            assert_eq!(sink.join().unwrap(), bytes / block * block);
+            let source = std::thread::spawn(move || {
+                (0..bytes / block).for_each(|_| other.write_all(&out).unwrap());
+            });
+            let (mut room, mut count) = (vec![0; 64 << 10], 0);
+            while count < bytes / block * block {
+                count += socket.read(&mut room).await.unwrap();
+            }
+            source.join().unwrap();
+        }
+        clean().await;
+    });
+}
+
+/// Writes the bytes of a stream, in pieces of any length.
+async fn write(mut to: impl AsyncWrite + Unpin, count: usize, seed: u64) -> io::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let bytes: Vec<u8> = (0..count).map(byte).collect();
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let limit = if random.u8(..4) == 0 { 100_000 } else { 300 };
+        let (piece, after) = rest.split_at(random.usize(1..=limit).min(rest.len()));
+        to.write_all(piece).await?;
+        rest = after;
+        match random.u8(..3) {
+            0 => yield_now().await,
+            1 => to.flush().await?,
+            _ => {}
+        }
+    }
+    to.shutdown().await
+}
+
+/// Reads the bytes of a stream up to its end, or leaves after about `leave` of them.
+async fn read(
+    mut from: impl AsyncRead + Unpin,
+    (count, leave): (usize, usize),
+    seed: u64,
+) -> io::Result<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut place = 0;
+    while place < leave {
+        let mut room = vec![0; random.usize(1..20_000)];
+        let read = from.read(&mut room).await?;
+        if read == 0 {
+            assert_eq!(place, count, "the end comes after everything");
+            break;
+        }
+        assert!(room[..read].iter().zip(place..).all(|(one, place)| *one == byte(place)));
+        place += read;
+        if random.u8(..3) == 0 {
+            yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn bytes_keep_their_order_whatever_the_order_of_completions() {
+    for seed in 0..20 {
+        run(Some(seed), async move || {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut tasks = Vec::new();
+            for _ in 0..20 {
+                let (one, two) = UnixStream::pair().unwrap();
+                let (one, two) = (on_ring(one), on_ring(two));
+                let counts = [random.usize(..200_000), random.usize(..3_000)];
+                let (seed, ends_early) = (random.u64(..), random.u8(..4) == 0);
+                tasks.push(spawn_local(async move {
+                    let (from_two, to_two) = tokio::io::split(one);
+                    let (from_one, to_one) = tokio::io::split(two);
+                    let leave = if ends_early { counts[0] / 2 } else { usize::MAX };
+                    let there = [
+                        spawn_local(write(to_two, counts[0], seed)),
+                        spawn_local(read(from_one, (counts[0], leave), seed)),
+                        spawn_local(write(to_one, counts[1], !seed)),
+                        spawn_local(read(from_two, (counts[1], usize::MAX), !seed)),
+                    ];
+                    if ends_early {
+                        // One end leaves: the other finds out, or would wait for ever.
+                        let [writing, reading, ..] = &there;
+                        while !reading.is_finished() && !writing.is_finished() {
+                            yield_now().await;
+                        }
+                        there.iter().for_each(JoinHandle::abort);
+                    }
+                    for task in there {
+                        let done = task.await;
+                        assert!(ends_early || matches!(done, Ok(Ok(()))), "{done:?}");
+                    }
+                }));
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+            clean().await;
+        });
+    }
+}
+
+#[test]
+fn what_was_written_arrives_after_a_drop() {
+    run(Some(1), async || {
+        for count in [1, 8_000, 60_000] {
+            let (mut socket, mut peer) = pair();
+            socket.write_all(&vec![b'x'; count]).await.unwrap();
+            drop(socket);
+            clean().await;
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).unwrap();
+            assert_eq!(all.len(), count);
+        }
+    });
+}
+
+#[test]
+fn a_drop_cancels_what_waits_and_closes_the_socket() {
+    run(Some(2), async || {
+        let (mut socket, mut peer) = pair();
+        let read = spawn_local(async move {
+            let _ = socket.read(&mut [0; 10]).await;
+        });
+        yield_now().await;
+        read.abort();
+        let _ = read.await;
+        clean().await;
+        assert_eq!(peer.read(&mut [0; 10]).unwrap(), 0, "the end");
+    });
+}
+
+#[test]
+fn bytes_nobody_takes_are_dropped_with_a_limit_of_time() {
+    run(None, async || {
+        let (mut socket, peer) = pair();
+        let full = async {
+            loop {
+                socket.write_all(&[b'x'; 1000]).await.unwrap();
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_millis(100), full).await.is_err());
+        let flush = pin!(socket.flush()).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(flush.is_pending());
+        drop(socket);
+        let ring = thread::current().unwrap();
+        ring.sweep(std::time::Instant::now());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!ring.is_clean(), "the peer may still read");
+        ring.sweep(std::time::Instant::now() + Duration::from_secs(60));
+        clean().await;
+        drop(peer);
+    });
+}
+
+#[test]
+fn an_event_of_the_peer_is_noticed_without_reading() {
+    run(Some(3), async || {
+        let (mut socket, mut peer) = pair();
+        socket.watch();
+        peer.write_all(b"abc").unwrap();
+        assert_eq!(poll_fn(|cx| socket.poll_readable(cx)).await, Readable::Data);
+        let mut room = [0; 10];
+        assert_eq!(socket.read(&mut room).await.unwrap(), 3);
+        drop(peer);
+        assert_eq!(poll_fn(|cx| socket.poll_readable(cx)).await, Readable::End);
+        assert_eq!(socket.read(&mut room).await.unwrap(), 0);
+        assert_eq!(socket.read(&mut room).await.unwrap(), 0, "again");
+        let written = async {
+            while socket.write_all(b"x").await.is_ok() {
+                yield_now().await;
+            }
+        };
+        written.await;
+        assert!(socket.flush().await.is_err());
+        assert!(socket.shutdown().await.is_err());
+    });
+}
+
+/// Each reader that has stopped holds bytes; the others need buffers, too.
+#[test]
+fn readers_that_stop_do_not_keep_buffers_from_others() {
+    run(None, async || {
+        let mut stopped = Vec::new();
+        for _ in 0..600 {
+            let (socket, mut peer) = pair();
+            peer.write_all(b"kept").unwrap();
+            assert_eq!(poll_fn(|cx| socket.poll_readable(cx)).await, Readable::Data);
+            stopped.push((socket, peer));
+        }
+        let (mut socket, mut peer) = pair();
+        peer.write_all(b"abc").unwrap();
+        assert_eq!(socket.read(&mut [0; 10]).await.unwrap(), 3);
+        for (socket, _) in &mut stopped {
+            assert_eq!(socket.read(&mut [0; 10]).await.unwrap(), 4);
+        }
+        // All at once: more than there are buffers.
+        let tasks = stopped.into_iter().map(|(mut socket, mut peer)| {
+            spawn_local(async move {
+                yield_now().await;
+                peer.write_all(b"again").unwrap();
+                assert_eq!(socket.read(&mut [0; 10]).await.unwrap(), 5);
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        clean().await;
+    });
+}
+
+#[test]
+fn a_ring_ends_with_operations_in_progress() {
+    run(None, async || {
+        let (socket, peer) = pair();
+        let waits = |socket: &Socket| {
+            assert_eq!(
+                socket.poll_readable(&mut Context::from_waker(Waker::noop())),
+                Poll::Pending
+            );
+        };
+        waits(&socket);
+        yield_now().await;
+        // Neither is dropped before the ring.
+        std::mem::forget((socket, peer));
+    });
+}

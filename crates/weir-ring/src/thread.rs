@@ -1,0 +1,102 @@
+//! The ring of this thread: start, task, end.
+
+use crate::ring::{Ring, Statistics};
+use crate::socket::{Shared, Socket};
+use std::cell::OnceCell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+
+thread_local! {
+    static CURRENT: OnceCell<Rc<Ring<Shared>>> = const { OnceCell::new() };
+}
+
+/// The use of a ring by this thread, until dropped: after its runtime, on the thread that has started it.
+#[derive(Debug)]
+pub struct Guard {
+    ring: Rc<Ring<Shared>>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.ring.end();
+    }
+}
+
+/// Starts a ring for the sockets of this thread, once. [`drive`] must run in the thread's runtime.
+///
+/// # Errors
+///
+/// The kernel is older than Linux 6.1, or does not permit io_uring.
+pub fn start() -> io::Result<Guard> {
+    let ring = Rc::new(Ring::new()?);
+    let is_first = CURRENT.with(|current| current.set(Rc::clone(&ring)).is_ok());
+    assert!(is_first, "a thread has one ring");
+    Ok(Guard { ring })
+}
+
+/// Whether a ring can be started here.
+///
+/// # Errors
+///
+/// As of [`start`].
+pub fn probe() -> io::Result<()> {
+    Ring::<Shared>::new().map(drop)
+}
+
+/// Whether this thread has a ring.
+pub fn is_started() -> bool {
+    CURRENT.with(|current| current.get().is_some())
+}
+
+/// A connected stream socket, TCP or Unix, on the ring of this thread.
+///
+/// # Errors
+///
+/// The thread has no ring.
+pub fn adopt(fd: OwnedFd) -> io::Result<Socket> {
+    let ring = current().ok_or_else(|| io::Error::other("this thread has no ring"))?;
+    Ok(Socket::new(ring, fd))
+}
+
+/// Cancels what was left by dropped sockets too long ago; to be called now and then.
+pub fn sweep() {
+    if let Some(ring) = current() {
+        ring.sweep(Instant::now());
+    }
+}
+
+/// What the ring of this thread has done.
+pub fn statistics() -> Statistics {
+    current().map_or_else(Statistics::default, |ring| ring.statistics())
+}
+
+/// Submits what the tasks of this thread have started, and wakes those whose operations have completed. Ends
+/// with an error, or without a ring.
+///
+/// # Errors
+///
+/// The ring cannot be watched by the runtime.
+pub async fn drive() -> io::Result<()> {
+    let Some(ring) = current() else { return Ok(()) };
+    let watched = ring.watch()?;
+    poll_fn(|cx| {
+        ring.is_driven_by(cx.waker());
+        while let Poll::Ready(ready) = watched.poll_read_ready(cx) {
+            match ready {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        ring.turn();
+        Poll::Pending
+    })
+    .await
+}
+
+pub(crate) fn current() -> Option<Rc<Ring<Shared>>> {
+    CURRENT.with(|current| current.get().map(Rc::clone))
+}
