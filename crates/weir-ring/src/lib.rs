@@ -19,4 +19,4 @@ mod thread;
 
 pub use ring::Statistics;
 pub use socket::{Readable, Socket};
-pub use thread::{Guard, adopt, drive, is_started, probe, start, statistics, sweep};
+pub use thread::{Guard, adopt, driver, is_started, probe, start, statistics, sweep};

@@ -134,42 +134,51 @@ impl Member for Shared {
     }
 
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>) {
-        let write = &mut *self.write.borrow_mut();
-        write.sending = None;
-        match count {
-            // The reason follows with the rest.
-            Ok(count) if count < memory.len() => {
-                drop(write.unsent.splice(..0, memory[count..].iter().copied()))
+        let waker = {
+            let write = &mut *self.write.borrow_mut();
+            write.sending = None;
+            match count {
+                // The reason follows with the rest.
+                Ok(count) if count < memory.len() => {
+                    drop(write.unsent.splice(..0, memory[count..].iter().copied()));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    write.error = Some(error);
+                    write.unsent.clear();
+                }
             }
-            Ok(_) => {}
-            Err(error) => {
-                write.error = Some(error);
-                write.unsent.clear();
-            }
-        }
+            self.send_later(write);
+            write.waker.take()
+        };
         self.ring.release_memory(memory);
-        self.send_later(write);
-        wake(&mut write.waker);
+        wake(waker);
     }
 
     fn is_writable(&self) {
-        let write = &mut *self.write.borrow_mut();
-        write.waiting = None;
-        wake(&mut write.waker);
+        let waker = {
+            let write = &mut *self.write.borrow_mut();
+            write.waiting = None;
+            write.waker.take()
+        };
+        wake(waker);
     }
 
     fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool) {
-        let read = &mut *self.read.borrow_mut();
-        read.more = more;
-        read.state = match bytes {
-            Ok(Some(received)) if keep => Reading::Received(Bytes::Provided(received)),
-            Ok(Some(received)) => Reading::Received(Bytes::Own(received.to_vec(), 0)),
-            Ok(None) => Reading::Ended,
-            // Started again by its reader, when others have returned buffers.
-            Err(Errno::NOBUFS) => Reading::Idle,
-            Err(error) => Reading::Failed(error),
+        let waker = {
+            let read = &mut *self.read.borrow_mut();
+            read.more = more;
+            read.state = match bytes {
+                Ok(Some(received)) if keep => Reading::Received(Bytes::Provided(received)),
+                Ok(Some(received)) => Reading::Received(Bytes::Own(received.to_vec(), 0)),
+                Ok(None) => Reading::Ended,
+                // Started again by its reader, when others have returned buffers.
+                Err(Errno::NOBUFS) => Reading::Idle,
+                Err(error) => Reading::Failed(error),
+            };
+            read.waker.take()
         };
-        wake(&mut read.waker);
+        wake(waker);
     }
 }
 
@@ -190,8 +199,9 @@ impl Shared {
     }
 }
 
-fn wake(waker: &mut Option<Waker>) {
-    if let Some(waker) = waker.take() {
+/// Wakes a task, while nothing of the socket is borrowed.
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
         waker.wake();
     }
 }

@@ -1,7 +1,7 @@
 //! Sockets on a real ring, also with completions that come late and in any order.
 
 use crate::socket::{Readable, Socket};
-use crate::{adopt, drive, start, thread};
+use crate::{adopt, driver, start, thread};
 use io_uring::{IoUring, cqueue};
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
@@ -51,7 +51,7 @@ fn run(disorder: Option<u64>, task: impl AsyncFnOnce() + Send + 'static) {
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {
-            spawn_local(drive());
+            spawn_local(driver().unwrap());
             tokio::time::timeout(Duration::from_secs(30), task()).await.expect("it does not hang");
         });
     };

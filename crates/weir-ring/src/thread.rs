@@ -26,7 +26,7 @@ impl Drop for Guard {
     }
 }
 
-/// Starts a ring for the sockets of this thread, once. [`drive`] must run in the thread's runtime.
+/// Starts a ring for the sockets of this thread, once. [`driver`] must run in the thread's runtime.
 ///
 /// # Errors
 ///
@@ -74,27 +74,29 @@ pub fn statistics() -> Statistics {
     current().map_or_else(Statistics::default, |ring| ring.statistics())
 }
 
-/// Submits what the tasks of this thread have started, and wakes those whose operations have completed. Ends
-/// with an error, or without a ring.
+/// A task that submits what the tasks of this thread have started, and wakes those whose operations have
+/// completed. It ends with the runtime; without a ring at once. Must be called in the runtime.
 ///
 /// # Errors
 ///
-/// The ring cannot be watched by the runtime.
-pub async fn drive() -> io::Result<()> {
-    let Some(ring) = current() else { return Ok(()) };
-    let watched = ring.watch()?;
-    poll_fn(|cx| {
+/// The runtime cannot watch the ring.
+pub fn driver() -> io::Result<impl Future<Output = ()>> {
+    let ring = current();
+    let watched = ring.as_ref().map(|ring| ring.watch()).transpose()?;
+    Ok(poll_fn(move |cx| {
+        let Some((ring, watched)) = ring.as_ref().zip(watched.as_ref()) else {
+            return Poll::Ready(());
+        };
         ring.is_driven_by(cx.waker());
         while let Poll::Ready(ready) = watched.poll_read_ready(cx) {
             match ready {
                 Ok(mut ready) => ready.clear_ready(),
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(_) => return Poll::Ready(()),
             }
         }
         ring.turn();
         Poll::Pending
-    })
-    .await
+    }))
 }
 
 pub(crate) fn current() -> Option<Rc<Ring<Shared>>> {

@@ -52,7 +52,7 @@ pub(crate) fn run(
         for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {
             accepting.push(tokio::task::spawn_local(listener.accept(open, control.clone())));
         }
-        tokio::task::spawn_local(weir_ring::drive());
+        tokio::task::spawn_local(weir_ring::driver()?);
         tokio::task::spawn_local(sweep(worker));
         tokio::task::spawn_local(injection::receive(worker, orders));
         tokio::task::spawn_local(

@@ -31,10 +31,10 @@ settings! {
         data = by_hand(Kind::Text).default("data"),
         /// Number of worker threads, which handle requests.
         workers = by_hand(Kind::Integer(1, 1024)).absent("one per CPU core"),
-        /// How workers wait for client and upstream connections. `ring` is io_uring, which costs less;
-        /// it needs Linux 6.1 and a container that permits it. `auto` is `ring` where possible,
-        /// otherwise `epoll`.
-        io = by_hand(Kind::Enum(IoBackend::VARIANTS)).default("auto"),
+        /// How workers wait for client and upstream connections. `ring` is io_uring, which costs less,
+        /// is experimental, and needs Linux 6.1 and a container that permits it. `auto` is `ring` where
+        /// possible, otherwise `epoll`.
+        io = by_hand(Kind::Enum(IoBackend::VARIANTS)).default("epoll"),
         /// Limits on the requests of clients: sizes, times and numbers.
         limits = by_hand(Kind::Object(Limits::SHAPE)),
         /// Graceful shutdown.
