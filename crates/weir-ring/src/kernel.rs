@@ -47,18 +47,16 @@ const END: Duration = Duration::from_secs(2);
 const POLL_FIRST: u16 = 1;
 /// `IORING_ENTER_GETEVENTS`: complete what is complete, too.
 const GET_EVENTS: u32 = 1;
-/// Alignment of a page, as the kernel requires of the ring of buffers.
-const PAGE: usize = 4096;
+/// Length of the longest page of any architecture: the ring of buffers begins at a page.
+const PAGE: usize = 64 << 10;
 
 /// What the kernel is to do with a socket.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Receive into a provided buffer.
     Receive,
-    /// Send all bytes.
+    /// Send what the socket takes at once.
     Send(Vec<u8>),
-    /// Wait until the socket accepts bytes.
-    Writable,
 }
 
 /// Names an operation, also after its end.
@@ -92,8 +90,6 @@ pub(crate) enum Outcome {
     Received { bytes: Result<Option<Received>, Errno>, more: bool },
     /// The memory of the bytes, and how many of them were sent.
     Sent { memory: Vec<u8>, count: Result<usize, Errno> },
-    /// The socket accepts bytes, or has failed.
-    Writable,
 }
 
 #[derive(Debug)]
@@ -137,6 +133,9 @@ impl<T: AsFd> Kernel<T> {
             ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)?;
         }
         (0..BUFFERS).for_each(|id| buffers.add(id));
+        // For receives that the kernel does not see an end of, such as those of urgent data. Without the bound
+        // each has a thread.
+        let _ = ring.submitter().register_iowq_max_workers(&mut [1, 1]);
         Ok(Self {
             ring: ManuallyDrop::new(ring),
             event,
@@ -148,13 +147,16 @@ impl<T: AsFd> Kernel<T> {
         })
     }
 
+    /// Whether operations complete: a process may create rings and not be permitted to use them.
+    pub(crate) fn check(&mut self) -> io::Result<()> {
+        self.push(&opcode::Nop::new().build().user_data(NO_OPERATION));
+        self.submit(1, GET_EVENTS, Some(END)).map(drop)
+    }
+
     /// Has the runtime of this thread watch for what is to be done by [`Kernel::enter`]: then it is readable.
     /// It is not to be read, only each new event counts.
     pub(crate) fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        let event = self.event.try_clone()?;
-        // SAFETY: an `OwnedFd` keeps its descriptor, and keeps it open.
-        let watched = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE) };
-        Ok(watched?)
+        watch(self.event.try_clone()?, Interest::READABLE)
     }
 
     /// Whether so few buffers are left that received bytes must not stay in theirs.
@@ -190,11 +192,11 @@ impl<T: AsFd> Kernel<T> {
                 .flags(squeue::Flags::BUFFER_SELECT),
             Order::Send(bytes) => {
                 let length = u32::try_from(bytes.len()).expect("a message of less than 4 GiB");
-                // All of it, or an error.
-                let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+                // It ends within the call. A wait of io_uring would end at once, again and again, for a peer
+                // that has closed its direction, and then occupy a kernel thread.
+                let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
                 opcode::Send::new(fd, bytes.as_ptr(), length).flags(flags).build()
             }
-            Order::Writable => opcode::PollAdd::new(fd, libc::POLLOUT as u32).build(),
         };
         // Before the submission: the memory is where it stays.
         entry.operation = Some((owner, order));
@@ -216,7 +218,7 @@ impl<T: AsFd> Kernel<T> {
             if unsafe { self.ring.submission().push(submission) }.is_ok() {
                 return;
             }
-            // Full. An error is temporary: the kernel has no memory, or completions to be taken first.
+            // Full. An error is temporary: the kernel has no memory.
             if self.submit(0, 0, None).is_err() {
                 std::thread::yield_now();
             }
@@ -291,7 +293,6 @@ impl<T: AsFd> Kernel<T> {
                     }
                 }
                 Order::Send(memory) => Outcome::Sent { memory, count },
-                Order::Writable => Outcome::Writable,
             };
             return Some(Completed { owner, outcome });
         }
@@ -354,6 +355,12 @@ impl<T: AsFd> std::fmt::Debug for Kernel<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kernel").field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }
+}
+
+/// Has the runtime of this thread watch a descriptor, which `owner` keeps, and keeps open.
+pub(crate) fn watch<D: AsRawFd>(owner: D, interest: Interest) -> io::Result<AsyncFd<D>> {
+    // SAFETY: the owners in this crate, an `OwnedFd` and a socket, do so.
+    Ok(unsafe { AsyncFd::register_with_interest(owner, interest) }?)
 }
 
 /// The provided buffers, and the ring by which the kernel gets them.

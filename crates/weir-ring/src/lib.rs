@@ -7,8 +7,8 @@
 //! - A receive takes a buffer of a bounded number when bytes arrive: idle connections have none. There is at
 //!   most one receive per socket, started when its reader waits, so that a reader who stops is the end of
 //!   receiving.
-//! - A send copies up to 64 KiB; writers wait behind that. Messages over 8 KiB are sent by a call of their
-//!   own without a copy, unless others wait before them.
+//! - A send copies up to 64 KiB; writers wait behind that, and while the peer does not take bytes. Messages over
+//!   8 KiB are sent by a call of their own without a copy, unless others wait before them.
 
 mod kernel;
 mod ring;
@@ -19,4 +19,4 @@ mod thread;
 
 pub use ring::Statistics;
 pub use socket::{Readable, Socket};
-pub use thread::{Guard, adopt, driver, is_started, probe, start, statistics, sweep};
+pub use thread::{Guard, adopt, driver, is_started, probe, settle, start, statistics, turn_soon};

@@ -7,12 +7,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 
-/// How long bytes may remain unsent after their connection was closed: its peer does not read. The system
-/// has a similar limit for bytes that it has taken.
-const ORPHAN_TIME: Duration = Duration::from_secs(30);
 /// Most buffers kept for the next bytes to be sent.
 const MAX_SPARE: usize = 128;
 /// Largest of them, in bytes.
@@ -25,7 +21,7 @@ pub struct Statistics {
     pub enters: u64,
     /// Completed operations.
     pub completed: u64,
-    /// Receives that found no provided buffer, and were started again.
+    /// Receives that found no provided buffer, so that a call of their own reads the bytes.
     pub without_buffer: u64,
 }
 
@@ -35,8 +31,10 @@ pub(crate) struct Ring<M: Member> {
     kernel: RefCell<Kernel<Rc<M>>>,
     /// Sockets with bytes to be sent at the end of the turn.
     unsent: RefCell<Vec<Rc<M>>>,
-    /// Sends that go on after the drop of their socket.
-    orphans: RefCell<Vec<(Instant, Key)>>,
+    /// Number of sockets that wait until they accept bytes.
+    blocked: Cell<usize>,
+    /// Nothing waits any more.
+    is_over: Cell<bool>,
     spare: RefCell<Vec<Vec<u8>>>,
     /// Wakes the task that calls [`Ring::turn`].
     driver: RefCell<Waker>,
@@ -47,14 +45,10 @@ pub(crate) struct Ring<M: Member> {
 
 /// A socket of a ring, as its completions need it.
 pub(crate) trait Member: AsFd {
-    /// The bytes to be sent now.
+    /// The bytes to be sent now: a send begins.
     fn take_unsent(&self) -> Option<Vec<u8>>;
-    /// They are being sent. Returns whether the socket is still in use.
-    fn is_sending(&self, key: Key) -> bool;
     /// A send has ended: the memory of the bytes, and how many of them were sent.
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>);
-    /// The socket accepts bytes, or has failed.
-    fn is_writable(&self);
     /// A receive has ended. `more`: further bytes are there; `keep`: the bytes may stay in their buffer.
     fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool);
 }
@@ -64,12 +58,18 @@ impl<M: Member> Ring<M> {
         Ok(Self {
             kernel: RefCell::new(Kernel::new()?),
             unsent: RefCell::default(),
-            orphans: RefCell::default(),
+            blocked: Cell::default(),
+            is_over: Cell::default(),
             spare: RefCell::default(),
             driver: RefCell::new(Waker::noop().clone()),
             is_scheduled: Cell::default(),
             statistics: Cell::default(),
         })
+    }
+
+    /// Whether operations complete.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.kernel.borrow_mut().check()
     }
 
     /// What is readable when there is something to do.
@@ -78,7 +78,7 @@ impl<M: Member> Ring<M> {
     }
 
     /// The waker of the task that calls [`Ring::turn`].
-    pub(crate) fn is_driven_by(&self, waker: &Waker) {
+    pub(crate) fn set_driver(&self, waker: &Waker) {
         self.driver.borrow_mut().clone_from(waker);
     }
 
@@ -102,9 +102,18 @@ impl<M: Member> Ring<M> {
         self.unsent.borrow_mut().push(socket);
     }
 
-    /// A send goes on after the drop of its socket.
-    pub(crate) fn leave(&self, key: Key) {
-        self.orphans.borrow_mut().push((Instant::now(), key));
+    /// One more socket waits until it accepts bytes, or one less.
+    pub(crate) fn count_blocked(&self, change: isize) {
+        self.blocked.set(self.blocked.get().saturating_add_signed(change));
+    }
+
+    pub(crate) fn blocked(&self) -> usize {
+        self.blocked.get()
+    }
+
+    /// Whether the thread is at its end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.get()
     }
 
     /// An empty buffer.
@@ -146,7 +155,7 @@ impl<M: Member> Ring<M> {
 
     /// Has the next turn follow the tasks that are ready now. A task that is ready all the time does not hold
     /// it up, as it would a hook before the thread sleeps.
-    fn schedule(&self) {
+    pub(crate) fn schedule(&self) {
         if !self.is_scheduled.replace(true) {
             self.driver.borrow().wake_by_ref();
         }
@@ -156,10 +165,7 @@ impl<M: Member> Ring<M> {
         let mut unsent = self.unsent.take();
         for socket in unsent.drain(..) {
             if let Some(bytes) = socket.take_unsent() {
-                let key = self.start(Rc::clone(&socket), Order::Send(bytes));
-                if !socket.is_sending(key) {
-                    self.leave(key);
-                }
+                self.start(socket, Order::Send(bytes));
             }
         }
         // Nothing was added meanwhile: the list keeps its memory.
@@ -186,34 +192,19 @@ impl<M: Member> Ring<M> {
                 owner.received(bytes, more, keep);
             }
             Outcome::Sent { memory, count } => owner.sent(memory, count),
-            Outcome::Writable => owner.is_writable(),
         }
-    }
-
-    pub(crate) fn sweep(&self, now: Instant) {
-        if self.orphans.borrow().is_empty() {
-            return;
-        }
-        self.schedule();
-        let mut kernel = self.kernel.borrow_mut();
-        self.orphans.borrow_mut().retain(|(since, key)| {
-            let is_over = now.duration_since(*since) >= ORPHAN_TIME;
-            if is_over {
-                kernel.cancel(*key);
-            }
-            !is_over && kernel.is_in_flight(*key)
-        });
     }
 
     /// Sends what is unsent as far as sockets take it at once, and ends every operation.
     pub(crate) fn end(&self) {
+        self.is_over.set(true);
         self.send_unsent();
-        let mut kernel = self.kernel.borrow_mut();
-        kernel.enter();
-        drop(kernel);
+        self.kernel.borrow_mut().enter();
         self.complete_all();
         let rest = self.kernel.borrow_mut().end();
         rest.into_iter().for_each(|completed| self.complete(completed));
+        // They refer to the ring.
+        self.unsent.take();
     }
 
     /// Has completions arrive in any order.
@@ -226,7 +217,10 @@ impl<M: Member> Ring<M> {
     #[cfg(test)]
     pub(crate) fn is_clean(&self) -> bool {
         let kernel = self.kernel.borrow();
-        kernel.in_flight() == 0 && kernel.has_all_buffers() && self.unsent.borrow().is_empty()
+        kernel.in_flight() == 0
+            && kernel.has_all_buffers()
+            && self.unsent.borrow().is_empty()
+            && self.blocked.get() == 0
     }
 
     fn count(&self, change: impl FnOnce(&mut Statistics)) {

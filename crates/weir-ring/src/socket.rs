@@ -1,33 +1,39 @@
 //! A connected stream socket on the ring of its thread.
 
-use crate::kernel::{Key, Order, Received};
+use crate::kernel::{Key, Order, Received, watch};
 use crate::ring::{Member, Ring};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::task::coop::poll_proceed;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::timeout;
 
 /// Messages up to this size in bytes are copied, and sent with those of other sockets; larger ones are sent
 /// by a call of their own.
 const MAX_COPIED: usize = 8 << 10;
-/// Most bytes of a socket that wait for the end of a send.
+/// Most bytes of a socket that wait to be sent.
 const MAX_UNSENT: usize = 64 << 10;
+/// How long the peer of a dropped socket may take to accept the rest.
+const ORPHAN_TIME: Duration = Duration::from_secs(30);
 
 /// A connected stream socket, TCP or Unix.
 ///
-/// Bytes that were written are sent at the end of the thread's turn; an error is reported by the next call.
-/// A flush is complete unless the peer does not take the bytes. After a drop what was written is still
-/// sent, as with every socket.
+/// Bytes that were written are sent at the end of the thread's turn; an error is reported by the next
+/// write, flush or shutdown. After a drop what was written is still sent, as with every socket, for 30 s at most.
 #[derive(Debug)]
 pub struct Socket {
     shared: Rc<Shared>,
+    /// To be reset on drop.
+    is_reset: Cell<bool>,
 }
 
 /// What a socket shares with its operations.
@@ -36,6 +42,8 @@ pub(crate) struct Shared {
     ring: Rc<Ring<Shared>>,
     read: RefCell<ReadSide>,
     write: RefCell<WriteSide>,
+    /// When the socket was dropped.
+    dropped: Cell<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,11 +70,10 @@ struct WriteSide {
     unsent: Vec<u8>,
     /// The ring is to send them at the end of the turn.
     is_due: bool,
-    sending: Option<Key>,
-    /// Waits until the socket accepts bytes.
-    waiting: Option<Key>,
+    is_sending: bool,
+    /// The task that waits until the socket accepts bytes.
+    blocked: Option<AbortHandle>,
     error: Option<Errno>,
-    is_dropped: bool,
     waker: Option<Waker>,
 }
 
@@ -74,6 +81,28 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The ring knows its sockets.
         f.debug_struct("Shared").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+impl WriteSide {
+    /// Whether a send may begin.
+    fn can_send(&self) -> bool {
+        !self.is_sending
+            && self.blocked.is_none()
+            && self.error.is_none()
+            && !self.unsent.is_empty()
+    }
+
+    /// Nothing is sent any more.
+    fn fail(&mut self, error: Errno) {
+        self.error = Some(error);
+        self.unsent.clear();
+    }
+}
+
+impl AsRawFd for Shared {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }
 
@@ -123,30 +152,22 @@ impl Member for Shared {
     fn take_unsent(&self) -> Option<Vec<u8>> {
         let write = &mut *self.write.borrow_mut();
         write.is_due = false;
-        let can_send = write.sending.is_none() && write.error.is_none();
-        (can_send && !write.unsent.is_empty()).then(|| std::mem::take(&mut write.unsent))
-    }
-
-    fn is_sending(&self, key: Key) -> bool {
-        let mut write = self.write.borrow_mut();
-        write.sending = Some(key);
-        !write.is_dropped
+        write.is_sending = write.can_send();
+        write.is_sending.then(|| std::mem::take(&mut write.unsent))
     }
 
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>) {
         let waker = {
             let write = &mut *self.write.borrow_mut();
-            write.sending = None;
+            write.is_sending = false;
             match count {
-                // The reason follows with the rest.
-                Ok(count) if count < memory.len() => {
-                    drop(write.unsent.splice(..0, memory[count..].iter().copied()));
+                Ok(count) if count >= memory.len() => {}
+                Ok(_) | Err(Errno::AGAIN) => {
+                    let rest = &memory[count.unwrap_or(0)..];
+                    write.unsent.splice(..0, rest.iter().copied());
+                    self.wait_until_writable(write);
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    write.error = Some(error);
-                    write.unsent.clear();
-                }
+                Err(error) => write.fail(error),
             }
             self.send_later(write);
             write.waker.take()
@@ -155,24 +176,17 @@ impl Member for Shared {
         wake(waker);
     }
 
-    fn is_writable(&self) {
-        let waker = {
-            let write = &mut *self.write.borrow_mut();
-            write.waiting = None;
-            write.waker.take()
-        };
-        wake(waker);
-    }
-
     fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool) {
         let waker = {
             let read = &mut *self.read.borrow_mut();
-            read.more = more;
+            // Without a buffer a call finds out: another receive might have none either.
+            read.more = more || matches!(bytes, Err(Errno::NOBUFS));
             read.state = match bytes {
+                // Nobody reads them.
+                Ok(Some(_)) if self.dropped.get().is_some() => Reading::Ended,
                 Ok(Some(received)) if keep => Reading::Received(Bytes::Provided(received)),
                 Ok(Some(received)) => Reading::Received(Bytes::Own(received.to_vec(), 0)),
                 Ok(None) => Reading::Ended,
-                // Started again by its reader, when others have returned buffers.
                 Err(Errno::NOBUFS) => Reading::Idle,
                 Err(error) => Reading::Failed(error),
             };
@@ -185,10 +199,47 @@ impl Member for Shared {
 impl Shared {
     /// Has the ring send what is unsent at the end of the turn, unless a send is in progress.
     fn send_later(self: &Rc<Self>, write: &mut WriteSide) {
-        if !write.is_due && write.sending.is_none() && !write.unsent.is_empty() {
+        if !write.is_due && write.can_send() {
             write.is_due = true;
             self.ring.send_later(Rc::clone(self));
         }
+    }
+
+    /// Lets writers wait until the socket accepts bytes.
+    fn wait_until_writable(self: &Rc<Self>, write: &mut WriteSide) {
+        if self.ring.is_over() {
+            return write.fail(Errno::CANCELED);
+        }
+        if write.blocked.is_none() {
+            self.ring.count_blocked(1);
+            write.blocked = Some(spawn_local(unblock(Rc::clone(self))).abort_handle());
+        }
+    }
+
+    /// The socket accepts bytes, or is given up.
+    fn unblocked(self: &Rc<Self>, outcome: Result<(), Errno>) {
+        let waker = {
+            let write = &mut *self.write.borrow_mut();
+            self.forget_blocked(write);
+            if let Err(error) = outcome {
+                write.fail(error);
+            }
+            self.send_later(write);
+            write.waker.take()
+        };
+        wake(waker);
+    }
+
+    fn forget_blocked(&self, write: &mut WriteSide) {
+        if let Some(task) = write.blocked.take() {
+            self.ring.count_blocked(-1);
+            task.abort();
+        }
+    }
+
+    /// Whether a dropped socket has had its time to send the rest.
+    fn is_given_up(&self) -> bool {
+        self.dropped.get().is_some_and(|since| since.elapsed() >= ORPHAN_TIME)
     }
 
     /// Starts a receive unless bytes, the end or an error are there.
@@ -197,6 +248,25 @@ impl Shared {
             read.state = Reading::Started(self.ring.start(Rc::clone(self), Order::Receive));
         }
     }
+}
+
+/// Waits until a socket accepts bytes, also after its drop. By the runtime: a wait of io_uring ends for a peer
+/// that has closed its own direction, too.
+async fn unblock(shared: Rc<Shared>) {
+    let outcome = match watch(Rc::clone(&shared), Interest::WRITABLE) {
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+        Ok(watched) => loop {
+            if shared.is_given_up() {
+                break Err(Errno::TIMEDOUT);
+            }
+            match timeout(ORPHAN_TIME, watched.writable()).await {
+                Ok(Ok(_)) => break Ok(()),
+                Ok(Err(_)) => break Err(Errno::CANCELED),
+                Err(_) => {}
+            }
+        },
+    };
+    shared.unblocked(outcome);
 }
 
 /// Wakes a task, while nothing of the socket is borrowed.
@@ -216,7 +286,8 @@ fn wait(waker: &mut Option<Waker>, cx: &Context<'_>) {
 impl Socket {
     pub(crate) fn new(ring: Rc<Ring<Shared>>, fd: OwnedFd) -> Self {
         let (read, write) = Default::default();
-        Self { shared: Rc::new(Shared { fd, ring, read, write }) }
+        let shared = Rc::new(Shared { fd, ring, read, write, dropped: Cell::default() });
+        Self { shared, is_reset: Cell::default() }
     }
 
     /// Notices from now on what the peer does, so that a read without a task finds it.
@@ -231,7 +302,14 @@ impl Socket {
     /// Waits until there is something to read, without reading.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<Readable> {
         let read = &mut *self.shared.read.borrow_mut();
-        // Bytes or the end: a receive says which.
+        if read.more && matches!(read.state, Reading::Idle) {
+            match peek(&self.shared.fd) {
+                Ok(0) => read.state = Reading::Ended,
+                Ok(_) => return Poll::Ready(Readable::Data),
+                Err(Errno::AGAIN | Errno::INTR) => read.more = false,
+                Err(error) => read.state = Reading::Failed(error),
+            }
+        }
         self.shared.start_receive(read);
         match &read.state {
             Reading::Received(_) => Poll::Ready(Readable::Data),
@@ -250,6 +328,9 @@ impl Socket {
         cx: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if room.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
         let read = &mut *self.shared.read.borrow_mut();
         loop {
             match &mut read.state {
@@ -302,26 +383,28 @@ impl Socket {
         if length == 0 {
             return Poll::Ready(Ok(0));
         }
-        let is_busy = write.sending.is_some() || write.waiting.is_some();
-        if !is_busy && write.unsent.len() + length > MAX_COPIED {
+        if write.blocked.is_none() && !write.is_sending && write.unsent.len() + length > MAX_COPIED
+        {
             let progress = ready!(poll_proceed(cx));
             match self.send(write, parts) {
-                Ok(0) | Err(Errno::AGAIN) => {
-                    let key = self.shared.ring.start(Rc::clone(&self.shared), Order::Writable);
-                    write.waiting = Some(key);
-                }
                 Ok(count) => {
                     progress.made_progress();
-                    return Poll::Ready(Ok(count));
+                    if count < length {
+                        self.shared.wait_until_writable(write);
+                    }
+                    if count > 0 {
+                        return Poll::Ready(Ok(count));
+                    }
                 }
+                Err(Errno::AGAIN) => self.shared.wait_until_writable(write),
                 Err(error) => {
-                    write.error = Some(error);
+                    write.fail(error);
                     return Poll::Ready(Err(error.into()));
                 }
             }
         }
         let free = MAX_UNSENT.saturating_sub(write.unsent.len());
-        if free == 0 || write.waiting.is_some() {
+        if free == 0 || write.blocked.is_some() {
             wait(&mut write.waker, cx);
             return Poll::Pending;
         }
@@ -363,17 +446,10 @@ impl Socket {
         Ok(sent.saturating_sub(before))
     }
 
-    /// Flushes as [`AsyncWrite`] does: pending while the peer does not take what was written.
-    pub fn poll_flush_shared(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let write = &mut *self.shared.write.borrow_mut();
-        if let Some(error) = write.error {
-            return Poll::Ready(Err(error.into()));
-        }
-        if write.sending.is_none() && write.waiting.is_none() {
-            return Poll::Ready(Ok(()));
-        }
-        wait(&mut write.waker, cx);
-        Poll::Pending
+    /// Flushes as [`AsyncWrite`] does: what was written is on its way, as it is in the buffer of a socket.
+    pub fn poll_flush_shared(&self) -> Poll<io::Result<()>> {
+        let error = self.shared.write.borrow().error;
+        Poll::Ready(error.map_or(Ok(()), |error| Err(error.into())))
     }
 
     /// Ends the writing side, once everything is sent.
@@ -382,7 +458,7 @@ impl Socket {
         if let Some(error) = write.error {
             return Poll::Ready(Err(error.into()));
         }
-        if write.sending.is_some() || !write.unsent.is_empty() {
+        if write.is_sending || !write.unsent.is_empty() {
             wait(&mut write.waker, cx);
             return Poll::Pending;
         }
@@ -399,11 +475,7 @@ impl Socket {
             &self.shared.fd,
             Some(std::time::Duration::ZERO),
         );
-        let write = &mut *self.shared.write.borrow_mut();
-        write.unsent.clear();
-        if let Some(key) = write.sending {
-            self.shared.ring.cancel(key);
-        }
+        self.is_reset.set(true);
     }
 }
 
@@ -421,15 +493,13 @@ impl Drop for Socket {
         if let Reading::Started(key) = read.state {
             ring.cancel(key);
         }
-        read.state = Reading::Idle;
-        let mut write = self.shared.write.borrow_mut();
+        read.state = Reading::Ended;
+        self.shared.dropped.set(Some(Instant::now()));
+        let write = &mut *self.shared.write.borrow_mut();
         write.waker = None;
-        write.is_dropped = true;
-        if let Some(key) = write.waiting {
-            ring.cancel(key);
-        }
-        if let Some(key) = write.sending {
-            ring.leave(key);
+        if self.is_reset.get() {
+            write.unsent.clear();
+            self.shared.forget_blocked(write);
         }
     }
 }
@@ -439,6 +509,11 @@ fn receive(fd: &OwnedFd, room: &mut ReadBuf<'_>) -> Result<usize, Errno> {
     let count = rustix::net::recv(fd, room.initialize_unfilled(), RecvFlags::DONTWAIT)?.0;
     room.advance(count);
     Ok(count)
+}
+
+/// Number of bytes that are there, 0 at the end, at most 1.
+fn peek(fd: &OwnedFd) -> Result<usize, Errno> {
+    Ok(rustix::net::recv(fd, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK)?.1)
 }
 
 /// Appends the first `count` bytes of `parts`.
@@ -481,8 +556,8 @@ impl AsyncWrite for Socket {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush_shared(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush_shared()
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,7 +6,6 @@ use io_uring::{IoUring, cqueue};
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -231,26 +230,49 @@ fn a_drop_cancels_what_waits_and_closes_the_socket() {
     });
 }
 
+/// Writes until the peer takes no more.
+async fn fill(socket: &mut Socket) {
+    let full = async {
+        loop {
+            socket.write_all(&[b'x'; 1000]).await.unwrap();
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_millis(100), full).await.is_err());
+}
+
 #[test]
-fn bytes_nobody_takes_are_dropped_with_a_limit_of_time() {
+fn what_a_slow_peer_has_not_taken_arrives_after_a_drop() {
+    run(Some(4), async || {
+        let (mut socket, mut peer) = pair();
+        fill(&mut socket).await;
+        drop(socket);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!thread::current().unwrap().is_clean());
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).unwrap();
+            all.len()
+        });
+        crate::settle().await;
+        clean().await;
+        assert!(reader.join().unwrap() > 100_000);
+    });
+}
+
+#[test]
+fn a_peer_that_has_closed_its_direction_and_does_not_read_costs_nothing() {
     run(None, async || {
         let (mut socket, peer) = pair();
-        let full = async {
-            loop {
-                socket.write_all(&[b'x'; 1000]).await.unwrap();
-            }
-        };
-        assert!(tokio::time::timeout(Duration::from_millis(100), full).await.is_err());
-        let flush = pin!(socket.flush()).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(flush.is_pending());
+        peer.shutdown(std::net::Shutdown::Write).unwrap();
+        fill(&mut socket).await;
+        let before = crate::statistics().enters;
+        let more = socket.write_all(b"more");
+        assert!(tokio::time::timeout(Duration::from_millis(200), more).await.is_err());
+        assert!(crate::statistics().enters - before < 10);
+        socket.reset_on_drop();
         drop(socket);
-        let ring = thread::current().unwrap();
-        ring.sweep(std::time::Instant::now());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(!ring.is_clean(), "the peer may still read");
-        ring.sweep(std::time::Instant::now() + Duration::from_secs(60));
         clean().await;
-        drop(peer);
+        assert_eq!(thread::current().unwrap().blocked(), 0);
     });
 }
 

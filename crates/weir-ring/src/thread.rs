@@ -8,7 +8,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::Duration;
+
+/// How often [`settle`] looks.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
 thread_local! {
     static CURRENT: OnceCell<Rc<Ring<Shared>>> = const { OnceCell::new() };
@@ -44,7 +47,7 @@ pub fn start() -> io::Result<Guard> {
 ///
 /// As of [`start`].
 pub fn probe() -> io::Result<()> {
-    Ring::<Shared>::new().map(drop)
+    Ring::<Shared>::new()?.check()
 }
 
 /// Whether this thread has a ring.
@@ -62,10 +65,17 @@ pub fn adopt(fd: OwnedFd) -> io::Result<Socket> {
     Ok(Socket::new(ring, fd))
 }
 
-/// Cancels what was left by dropped sockets too long ago; to be called now and then.
-pub fn sweep() {
+/// Has the ring look for completed operations soon; to be called now and then, in case an event was lost.
+pub fn turn_soon() {
     if let Some(ring) = current() {
-        ring.sweep(Instant::now());
+        ring.schedule();
+    }
+}
+
+/// Waits until the peers of all sockets, the dropped ones included, have taken what was written.
+pub async fn settle() {
+    while current().is_some_and(|ring| ring.blocked() > 0) {
+        tokio::time::sleep(SETTLE_INTERVAL).await;
     }
 }
 
@@ -87,7 +97,7 @@ pub fn driver() -> io::Result<impl Future<Output = ()>> {
         let Some((ring, watched)) = ring.as_ref().zip(watched.as_ref()) else {
             return Poll::Ready(());
         };
-        ring.is_driven_by(cx.waker());
+        ring.set_driver(cx.waker());
         while let Poll::Ready(ready) = watched.poll_read_ready(cx) {
             match ready {
                 Ok(mut ready) => ready.clear_ready(),

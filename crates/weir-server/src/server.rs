@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
+use weir_config::IoBackend;
 use weir_gateway::authorization_server;
 use weir_gateway::worker::{Control, Phase, Worker};
 use weir_http::clock;
@@ -24,6 +25,8 @@ use weir_upstream::check;
 
 /// Interval of eviction of idle upstream connections, and of ticks of the journal.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long a worker waits at its end for clients to take the last bytes of responses.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// Runs a worker on this thread until the end of a drain.
 pub(crate) fn run(
@@ -35,7 +38,7 @@ pub(crate) fn run(
     with_ring: bool,
 ) -> io::Result<()> {
     weir_journal::use_short_time_slices();
-    // Declared before the runtime, with which the sockets on the ring end: the ring ends after them.
+    // Declared before the runtime, with which the tasks end: the ring ends after them.
     let _ring;
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -46,7 +49,14 @@ pub(crate) fn run(
     let split = sockets.into_iter().map(|(listener, socket, open)| ((listener, socket), open));
     let (sockets, open): (Vec<(usize, TcpListener)>, Vec<Accepting>) = split.unzip();
     unshare.run(sockets.iter().map(|(_, socket)| socket));
-    _ring = with_ring.then(weir_ring::start).transpose()?;
+    _ring = match with_ring.then(weir_ring::start).transpose() {
+        Err(error) if worker.live().site.config.io == IoBackend::Auto => {
+            let index = worker.index;
+            (worker.shared.messages)(format!("worker {index} uses epoll: io_uring: {error}"));
+            None
+        }
+        started => started?,
+    };
     runtime.block_on(async move {
         let mut accepting = Vec::new();
         for (listener, open) in listeners(worker, sockets)?.into_iter().zip(open) {
@@ -63,6 +73,8 @@ pub(crate) fn run(
             // Ends with the phase; an error would be a panic, which its hook has reported.
             let _ = task.await;
         }
+        // What clients have not taken yet would be lost with the ring.
+        let _ = tokio::time::timeout(SETTLE, weir_ring::settle()).await;
         Ok(())
     })
 }
@@ -108,7 +120,7 @@ async fn sweep(worker: &'static Worker) {
             }
         }
         worker.recorder.tick();
-        weir_ring::sweep();
+        weir_ring::turn_soon();
         ring = count_ring(worker, ring);
     }
 }

@@ -252,7 +252,7 @@ counters! {
     ring_enters,
     /// Operations of connections that io_uring has completed.
     ring_operations,
-    /// Receives that found no free buffer, and were started again.
+    /// Receives that found no free buffer, so that a call of their own read the bytes.
     ring_without_buffer,
     /// Requests in flight now.
     active,

@@ -43,7 +43,7 @@ const CONNECTIONS: &[Row<Snapshot>] = &[
     (Counter, "weir_ring_operations_total", |s| s.totals.ring_operations as f64,
         "Operations of connections that io_uring has completed."),
     (Counter, "weir_ring_without_buffer_total", |s| s.totals.ring_without_buffer as f64,
-        "Receives that found no free buffer, and were started again."),
+        "Receives that found no free buffer, so that a call of their own read the bytes."),
     (Gauge, "weir_connections", |s| s.totals.connections as f64,
         "Open client connections."),
     (Counter, "weir_connections_accepted_total", |s| s.totals.accepted as f64,
