@@ -176,6 +176,21 @@ PROCESS = dashboard(
             width=THIRD,
         ),
         graph(
+            "io_uring",
+            "Calls and operations of workers that use io_uring for connections, and receives without a free buffer.",
+            query(rate("weir_ring_enters_total"), "calls"),
+            query(rate("weir_ring_operations_total"), "operations"),
+            query(rate("weir_ring_without_buffer_total"), "without a buffer"),
+            unit="ops",
+            width=THIRD,
+        ),
+        graph(
+            "Nodes with io_uring",
+            "1 where workers use io_uring for connections.",
+            query(gauge("weir_io_ring", ("instance",)), "{{instance}}"),
+            width=THIRD,
+        ),
+        graph(
             "Ended upgrades",
             "By the side that ended them.",
             by("weir_upgrades_total", "weir_ended_by"),
