@@ -323,7 +323,7 @@ impl Socket {
     }
 
     /// Reads as [`AsyncRead`] does. Calls of its own are part of the budget of a task.
-    pub fn poll_read_shared(
+    fn poll_read_shared(
         &self,
         cx: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
@@ -370,7 +370,7 @@ impl Socket {
     }
 
     /// Writes as [`AsyncWrite`] does.
-    pub fn poll_write_shared(
+    fn poll_write_shared(
         &self,
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
@@ -447,13 +447,13 @@ impl Socket {
     }
 
     /// Flushes as [`AsyncWrite`] does: what was written is on its way, as it is in the buffer of a socket.
-    pub fn poll_flush_shared(&self) -> Poll<io::Result<()>> {
+    fn poll_flush_shared(&self) -> Poll<io::Result<()>> {
         let error = self.shared.write.borrow().error;
         Poll::Ready(error.map_or(Ok(()), |error| Err(error.into())))
     }
 
     /// Ends the writing side, once everything is sent.
-    pub fn poll_shutdown_shared(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown_shared(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let write = &mut *self.shared.write.borrow_mut();
         if let Some(error) = write.error {
             return Poll::Ready(Err(error.into()));
