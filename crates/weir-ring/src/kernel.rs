@@ -12,7 +12,7 @@
 #![expect(unsafe_code, reason = "the interface of io_uring is memory shared with the kernel")]
 
 use io_uring::types::{BufRingEntry, Fd, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -107,6 +107,8 @@ pub(crate) struct Kernel<T: AsFd> {
     buffers: ManuallyDrop<Rc<Buffers>>,
     entries: ManuallyDrop<Vec<Entry<T>>>,
     free: Vec<u32>,
+    /// Number of started operations that end within the call that submits them.
+    ending: u32,
     #[cfg(test)]
     disorder: Option<crate::tests::Disorder>,
 }
@@ -142,6 +144,7 @@ impl<T: AsFd> Kernel<T> {
             buffers: ManuallyDrop::new(buffers),
             entries: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
+            ending: 0,
             #[cfg(test)]
             disorder: None,
         })
@@ -195,6 +198,7 @@ impl<T: AsFd> Kernel<T> {
                 // It ends within the call. A wait of io_uring would end at once, again and again, for a peer
                 // that has closed its direction, and then occupy a kernel thread.
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+                self.ending += 1;
                 opcode::Send::new(fd, bytes.as_ptr(), length).flags(flags).build()
             }
         };
@@ -208,6 +212,7 @@ impl<T: AsFd> Kernel<T> {
     pub(crate) fn cancel(&mut self, key: Key) {
         if self.is_in_flight(key) {
             let cancel = opcode::AsyncCancel::new(key.to_bits()).build();
+            self.ending += 1;
             self.push(&cancel.user_data(NO_OPERATION));
         }
     }
@@ -235,13 +240,18 @@ impl<T: AsFd> Kernel<T> {
         !submission.is_empty() || submission.taskrun() || submission.cq_overflow()
     }
 
-    /// Submits everything that was started, and lets operations complete. Returns whether there is already
-    /// more to do, which is no event any more.
-    pub(crate) fn enter(&mut self) -> bool {
+    /// Submits everything that was started, and lets operations complete; after `sleep`, or as soon as one
+    /// completes that does not end within the call. Returns whether there is already more to do, which is no
+    /// event any more.
+    pub(crate) fn enter(&mut self, sleep: Option<Duration>) -> bool {
         // What completes by the call is no event.
         self.ring.completion().disable_eventfd();
-        // An error is temporary, as above.
-        let _ = self.submit(0, GET_EVENTS, None);
+        let ending = std::mem::take(&mut self.ending);
+        // An error is temporary, as above, or the end of the sleep.
+        let _ = match sleep {
+            None => self.submit(0, GET_EVENTS, None),
+            Some(_) => self.submit(ending + 1, GET_EVENTS, sleep),
+        };
         self.ring.completion().enable_eventfd();
         fence(Ordering::SeqCst);
         self.is_due()
@@ -259,7 +269,12 @@ impl<T: AsFd> Kernel<T> {
             Some(until) => {
                 let timeout = Timespec::from(until);
                 let arguments = io_uring::types::SubmitArgs::new().timespec(&timeout);
-                submitter.submit_with_args(wait_for as usize, &arguments)
+                // An idle thread does not wait for a disk.
+                let flags = match self.ring.params().is_feature_no_iowait() {
+                    true => EnterFlags::NO_IOWAIT,
+                    false => EnterFlags::empty(),
+                };
+                submitter.submit_with_args_and_flags(wait_for as usize, &arguments, flags)
             }
         }
     }

@@ -19,4 +19,6 @@ mod thread;
 
 pub use ring::Statistics;
 pub use socket::{Readable, Socket};
-pub use thread::{Guard, adopt, driver, is_started, probe, settle, start, statistics, turn_soon};
+pub use thread::{
+    Guard, adopt, driver, is_started, park, probe, settle, start, statistics, turn_soon,
+};

@@ -7,12 +7,18 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 
 /// Most buffers kept for the next bytes to be sent.
 const MAX_SPARE: usize = 128;
 /// Largest of them, in bytes.
 const MAX_SPARE_BYTES: usize = 16 << 10;
+
+/// Longest sleep in the ring.
+const SLEEP: Duration = Duration::from_micros(250);
+/// Number of fast turns in a row after which a thread sleeps in the ring.
+const IS_FAST: u8 = 8;
 
 /// What a ring has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +29,34 @@ pub struct Statistics {
     pub completed: u64,
     /// Receives that found no provided buffer, so that a call of their own reads the bytes.
     pub without_buffer: u64,
+}
+
+/// Whether events come so fast that the thread sleeps in the ring: one call then submits, sleeps and
+/// completes. Timers, accepts and other threads wait meanwhile, up to [`SLEEP`].
+#[derive(Debug, Default)]
+struct Pace {
+    /// Number of turns in a row that had less than [`SLEEP`] between them, up to [`IS_FAST`].
+    fast: Cell<u8>,
+    last: Cell<Option<Instant>>,
+}
+
+impl Pace {
+    /// How long the next sleep in the ring may be.
+    fn sleep(&self) -> Option<Duration> {
+        (self.fast.get() == IS_FAST).then_some(SLEEP)
+    }
+
+    /// The thread goes to sleep elsewhere.
+    fn leave(&self) {
+        let now = Instant::now();
+        let is_fast = self.last.replace(Some(now)).is_some_and(|last| now - last < SLEEP);
+        self.fast.set(if is_fast { IS_FAST.min(self.fast.get() + 1) } else { 0 });
+    }
+
+    /// No event came during a sleep in the ring.
+    fn slow_down(&self) {
+        self.fast.set(0);
+    }
 }
 
 /// The ring of a thread.
@@ -36,10 +70,13 @@ pub(crate) struct Ring<M: Member> {
     /// Nothing waits any more.
     is_over: Cell<bool>,
     spare: RefCell<Vec<Vec<u8>>>,
-    /// Wakes the task that calls [`Ring::turn`].
+    /// Wakes the task that looks after the ring when the thread does not sleep.
     driver: RefCell<Waker>,
-    /// It will run, or is running.
+    /// That task is to call [`Ring::turn`].
     is_scheduled: Cell<bool>,
+    /// That task is to watch that something is submitted.
+    is_guarded: Cell<bool>,
+    pace: Pace,
     statistics: Cell<Statistics>,
 }
 
@@ -63,6 +100,8 @@ impl<M: Member> Ring<M> {
             spare: RefCell::default(),
             driver: RefCell::new(Waker::noop().clone()),
             is_scheduled: Cell::default(),
+            is_guarded: Cell::default(),
+            pace: Pace::default(),
             statistics: Cell::default(),
         })
     }
@@ -77,7 +116,7 @@ impl<M: Member> Ring<M> {
         self.kernel.borrow().watch()
     }
 
-    /// The waker of the task that calls [`Ring::turn`].
+    /// The waker of the task that looks after the ring.
     pub(crate) fn set_driver(&self, waker: &Waker) {
         self.driver.borrow_mut().clone_from(waker);
     }
@@ -87,18 +126,18 @@ impl<M: Member> Ring<M> {
     }
 
     pub(crate) fn start(&self, socket: Rc<M>, order: Order) -> Key {
-        self.schedule();
+        self.has_started();
         self.kernel.borrow_mut().start(socket, order)
     }
 
     pub(crate) fn cancel(&self, key: Key) {
-        self.schedule();
+        self.has_started();
         self.kernel.borrow_mut().cancel(key);
     }
 
     /// The bytes of a socket are sent at the end of the turn.
     pub(crate) fn send_later(&self, socket: Rc<M>) {
-        self.schedule();
+        self.has_started();
         self.unsent.borrow_mut().push(socket);
     }
 
@@ -129,36 +168,75 @@ impl<M: Member> Ring<M> {
         }
     }
 
-    /// Submits what was started, and completes what is complete.
-    pub(crate) fn turn(&self) {
-        self.is_scheduled.set(true);
-        let mut has_more = false;
+    /// Submits what was started, and completes what is complete. To be called before the thread sleeps;
+    /// sleeps itself for a moment if events come fast.
+    pub(crate) fn park(&self) {
+        match self.pace.sleep() {
+            Some(sleep) if !self.is_scheduled.get() => {
+                if !self.turn(Some(sleep)) {
+                    self.pace.slow_down();
+                }
+            }
+            _ => {
+                self.turn(None);
+                self.pace.leave();
+            }
+        }
+    }
+
+    /// Submits what was started, and completes what is complete, at first after a sleep until there is
+    /// something. Returns whether anything was received.
+    pub(crate) fn turn(&self, mut sleep: Option<Duration>) -> bool {
+        self.is_scheduled.set(false);
+        let (mut has_more, mut has_received) = (false, false);
         loop {
             self.send_unsent();
-            if !self.kernel.borrow_mut().is_due() {
-                break;
+            {
+                let kernel = &mut *self.kernel.borrow_mut();
+                let sleep = sleep.take().filter(|_| kernel.in_flight() > 0);
+                if sleep.is_none() && !kernel.is_due() {
+                    break;
+                }
+                has_more |= kernel.enter(sleep);
             }
-            has_more |= self.kernel.borrow_mut().enter();
             self.count(|one| one.enters += 1);
-            self.complete_all();
+            has_received |= self.complete_all();
             // What was written during a send that has completed follows at once.
             if self.unsent.borrow().is_empty() {
                 break;
             }
         }
-        self.is_scheduled.set(false);
         // In tests completions are held back.
         if has_more || cfg!(test) && self.kernel.borrow_mut().is_due() {
             self.schedule();
         }
+        has_received
     }
 
-    /// Has the next turn follow the tasks that are ready now. A task that is ready all the time does not hold
-    /// it up, as it would a hook before the thread sleeps.
+    /// Has the driver take a turn.
     pub(crate) fn schedule(&self) {
         if !self.is_scheduled.replace(true) {
             self.driver.borrow().wake_by_ref();
         }
+    }
+
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.is_scheduled.get()
+    }
+
+    /// There is something to submit: by the driver, after the tasks that are ready now, or by the next
+    /// [`Ring::park`] that sleeps. While some task is always ready there is none, so the driver watches it.
+    fn has_started(&self) {
+        if self.pace.sleep().is_none() {
+            self.schedule();
+        } else if !self.is_guarded.replace(true) {
+            self.driver.borrow().wake_by_ref();
+        }
+    }
+
+    /// Whether anything was started for [`Ring::park`] since the last call.
+    pub(crate) fn take_guarded(&self) -> bool {
+        self.is_guarded.replace(false)
     }
 
     fn send_unsent(&self) {
@@ -172,10 +250,13 @@ impl<M: Member> Ring<M> {
         self.unsent.replace(unsent);
     }
 
-    fn complete_all(&self) {
+    /// Returns whether anything was received.
+    fn complete_all(&self) -> bool {
+        let mut has_received = false;
         loop {
             // Not borrowed while a task is woken, or a socket closed.
-            let Some(completed) = self.kernel.borrow_mut().next() else { return };
+            let Some(completed) = self.kernel.borrow_mut().next() else { return has_received };
+            has_received |= matches!(completed.outcome, Outcome::Received { .. });
             self.complete(completed);
         }
     }
@@ -199,7 +280,7 @@ impl<M: Member> Ring<M> {
     pub(crate) fn end(&self) {
         self.is_over.set(true);
         self.send_unsent();
-        self.kernel.borrow_mut().enter();
+        self.kernel.borrow_mut().enter(None);
         self.complete_all();
         let rest = self.kernel.borrow_mut().end();
         rest.into_iter().for_each(|completed| self.complete(completed));
@@ -221,6 +302,12 @@ impl<M: Member> Ring<M> {
             && kernel.has_all_buffers()
             && self.unsent.borrow().is_empty()
             && self.blocked.get() == 0
+    }
+
+    /// Whether the thread would sleep in the ring.
+    #[cfg(test)]
+    pub(crate) fn is_fast(&self) -> bool {
+        self.pace.sleep().is_some()
     }
 
     fn count(&self, change: impl FnOnce(&mut Statistics)) {

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, spawn_local, yield_now};
@@ -48,6 +48,7 @@ fn run(disorder: Option<u64>, task: impl AsyncFnOnce() + Send + 'static) {
             thread::current().unwrap().disorder(seed);
         }
         let mut builder = Builder::new_current_thread();
+        builder.on_thread_park(crate::park);
         let runtime = builder.enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {
             spawn_local(driver().unwrap());
@@ -330,6 +331,86 @@ fn readers_that_stop_do_not_keep_buffers_from_others() {
         }
         clean().await;
     });
+}
+
+/// Exchanges messages with a peer on another thread, until the thread sleeps in the ring.
+async fn speed_up(socket: &mut Socket) {
+    while !thread::current().unwrap().is_fast() {
+        socket.write_all(b"ping").await.unwrap();
+        socket.read_exact(&mut [0; 4]).await.unwrap();
+    }
+}
+
+/// A socket whose peer sends back what it gets.
+fn echoed() -> Socket {
+    let (socket, mut peer) = pair();
+    std::thread::spawn(move || {
+        let mut to = peer.try_clone().unwrap();
+        let _ = io::copy(&mut peer, &mut to);
+    });
+    socket
+}
+
+#[test]
+fn timers_and_other_threads_are_served_while_events_come_fast() {
+    run(None, async || {
+        let mut socket = echoed();
+        speed_up(&mut socket).await;
+        let (sender, mut received) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            sender.send(()).unwrap();
+        });
+        let timer = spawn_local(tokio::time::sleep(Duration::from_millis(20)));
+        let (mut is_received, mut fast, mut turns) = (false, 0, 0);
+        while !is_received || !timer.is_finished() {
+            socket.write_all(b"ping").await.unwrap();
+            socket.read_exact(&mut [0; 4]).await.unwrap();
+            is_received |= received.try_recv().is_ok();
+            fast += usize::from(thread::current().unwrap().is_fast());
+            turns += 1;
+        }
+        assert!(fast > 0, "{fast} of {turns}");
+        drop(socket);
+        clean().await;
+    });
+}
+
+#[test]
+fn a_thread_without_events_does_not_stay_in_the_ring() {
+    run(None, async || {
+        let mut socket = echoed();
+        speed_up(&mut socket).await;
+        let (started, wait) = (Instant::now(), async { socket.read(&mut [0; 1]).await });
+        assert!(tokio::time::timeout(Duration::from_millis(50), wait).await.is_err());
+        assert!(started.elapsed() < Duration::from_secs(5), "a timer is late");
+        assert!(!thread::current().unwrap().is_fast());
+        let before = crate::statistics().enters;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(crate::statistics().enters - before < 10);
+    });
+}
+
+#[test]
+fn a_task_that_is_always_ready_holds_up_no_other() {
+    for is_fast in [false, true] {
+        run(None, async move || {
+            let mut socket = echoed();
+            if is_fast {
+                speed_up(&mut socket).await;
+            }
+            let busy = spawn_local(async {
+                loop {
+                    yield_now().await;
+                }
+            });
+            for _ in 0..20 {
+                socket.write_all(b"ping").await.unwrap();
+                socket.read_exact(&mut [0; 4]).await.unwrap();
+            }
+            busy.abort();
+        });
+    }
 }
 
 #[test]

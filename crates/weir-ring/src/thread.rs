@@ -6,10 +6,14 @@ use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::time::Sleep;
 
+/// How long operations wait for their submission at most, while the thread never sleeps.
+const GUARD_INTERVAL: Duration = Duration::from_millis(2);
 /// How often [`settle`] looks.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -29,7 +33,8 @@ impl Drop for Guard {
     }
 }
 
-/// Starts a ring for the sockets of this thread, once. [`driver`] must run in the thread's runtime.
+/// Starts a ring for the sockets of this thread, once. [`driver`] must run in the thread's runtime, and
+/// [`park`] before each sleep.
 ///
 /// # Errors
 ///
@@ -84,8 +89,20 @@ pub fn statistics() -> Statistics {
     current().map_or_else(Statistics::default, |ring| ring.statistics())
 }
 
-/// A task that submits what the tasks of this thread have started, and wakes those whose operations have
-/// completed. It ends with the runtime; without a ring at once. Must be called in the runtime.
+/// Submits what the tasks of this thread have started, and wakes those whose operations have completed.
+/// Sleeps for a moment itself while events come fast. To be called before the thread sleeps
+/// (`on_thread_park`).
+pub fn park() {
+    CURRENT.with(|current| {
+        if let Some(ring) = current.get() {
+            ring.park();
+        }
+    });
+}
+
+/// A task that looks after the ring of this thread when [`park`] does not: after a sleep of the thread
+/// elsewhere, and while the thread never sleeps because some task is always ready. It ends with the runtime;
+/// without a ring at once. Must be called in the runtime.
 ///
 /// # Errors
 ///
@@ -93,18 +110,32 @@ pub fn statistics() -> Statistics {
 pub fn driver() -> io::Result<impl Future<Output = ()>> {
     let ring = current();
     let watched = ring.as_ref().map(|ring| ring.watch()).transpose()?;
+    let mut guard: Option<Pin<Box<Sleep>>> = None;
     Ok(poll_fn(move |cx| {
         let Some((ring, watched)) = ring.as_ref().zip(watched.as_ref()) else {
             return Poll::Ready(());
         };
         ring.set_driver(cx.waker());
+        let mut is_due = ring.is_scheduled();
         while let Poll::Ready(ready) = watched.poll_read_ready(cx) {
             match ready {
                 Ok(mut ready) => ready.clear_ready(),
                 Err(_) => return Poll::Ready(()),
             }
+            is_due = true;
         }
-        ring.turn();
+        if guard.as_mut().is_some_and(|guard| guard.as_mut().poll(cx).is_ready()) {
+            guard = None;
+            is_due = true;
+        }
+        if is_due {
+            ring.turn(None);
+        }
+        if guard.is_none() && ring.take_guarded() {
+            let sleep = guard.insert(Box::pin(tokio::time::sleep(GUARD_INTERVAL)));
+            // Not over yet: this registers the waker.
+            let _ = sleep.as_mut().poll(cx);
+        }
         Poll::Pending
     }))
 }

@@ -43,6 +43,7 @@ pub(crate) fn run(
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
+        .on_thread_park(weir_ring::park)
         .on_thread_unpark(clock::turn)
         .build_local(LocalOptions::default())?;
     // After the runtime is created: all other threads need its descriptors to wake it.
