@@ -47,6 +47,7 @@ fn invoices_are_of_the_whole_fleet_and_provisional_until_all_have_reported() {
     let database = Postgres::start();
     let guarded = |name: &str| node(name, database.addr(), &more).start();
     let (one, mut two) = (guarded("one"), guarded("two"));
+    eventually("both have joined", || is_up(&one) && is_up(&two));
     for (server, calls) in [(&one, 3), (&two, 2)] {
         let mut client = server.connect();
         for _ in 0..calls {
