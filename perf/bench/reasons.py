@@ -27,8 +27,7 @@ REASONS = {
     "a unary gRPC call to grpcio": "The upstream is slow, so that weir sleeps after each call and "
                                    "continues with cold caches.",
     "search by key": "Each block of 64 transactions that contains the key is read and decoded.",
-    "search by rare word": "Each block of 64 transactions that contains the word is read and "
-                           "decoded.",
+    "search by rare word": "Each block of 64 transactions that contains the word is read.",
     "recording, all threads, hello, `index: keys`": _THREADS,
     "recording, all threads, 1 KiB echo, `index: keys`": _THREADS,
     **{f"recording, workers alone, {traffic}, `index: keys`":

@@ -25,6 +25,7 @@ use crate::manifest::{Manifest, MissingFile};
 use crate::os::unix_time;
 use crate::preallocator::Preallocator;
 use crate::reader::{self, Reader};
+use crate::record::undecoded::Undecoded;
 use crate::record::{Completed, Transaction};
 use crate::recovery::{self, RecoveryReport};
 use crate::settings::{Durability, Settings};
@@ -322,6 +323,28 @@ impl Journal {
             reader::get(&lane.catalog, &positions, payload, found)?;
         }
         Ok(found)
+    }
+
+    /// Calls `each` with the transactions at these addresses, not decoded: to find out which of them are worth
+    /// reading takes a fraction of the time of reading them. Sorted addresses are faster. Transactions that
+    /// are not in the journal, or without a payload there, or incomplete, are left out.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn visit(
+        &self,
+        addresses: &[Address],
+        mut each: impl FnMut(Address, &Undecoded<'_>),
+    ) -> io::Result<()> {
+        for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
+            let number = of_lane[0].lane;
+            let Some(lane) = self.state.lanes.get(usize::from(number)) else { continue };
+            let positions: Vec<_> = of_lane.iter().map(|address| address.position).collect();
+            reader::visit(&lane.catalog, &positions, &mut |position, undecoded| {
+                each(Address { lane: number, position }, undecoded);
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the budget is nearly used up: followers should advance their checkpoints.

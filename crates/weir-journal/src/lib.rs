@@ -75,6 +75,7 @@ pub use os::atomic_file::{create_folder, if_exists, sync_folder};
 pub use os::schedule::{run_when_idle, use_short_time_slices};
 pub use reader::Reader;
 pub use record::call::CallRecord;
+pub use record::undecoded::{Text, Undecoded};
 pub use record::{BodyMetadata, Completed, Discarded, Received, Side, Transaction, Withheld};
 pub use recovery::{Damage, RecoveryReport};
 pub use sealed_files::{SEALED_EXTENSIONS, SealedSegment, lane_folder, sealed_path};

@@ -14,6 +14,7 @@ use crate::files::damage::is_damage;
 use crate::format::{Address, HEADER, Kind, Position};
 use crate::lane_state::{LaneShared, LaneState};
 use crate::record::Transaction;
+use crate::record::undecoded::Undecoded;
 use crate::segment::sealed::Sealed;
 use crate::segment::{Frame, FrameRef, Segment};
 
@@ -329,6 +330,40 @@ pub(crate) fn get(
             let assembly = Assembly { files, state: &state, position: *position };
             assembly.assemble(&frame.borrowed(), None, true, &mut transaction)?;
             found(transaction);
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with the transactions at sorted positions of one lane, not decoded; without those that are
+/// not in the journal, or incomplete.
+pub(crate) fn visit(
+    catalog: &Catalog,
+    positions: &[Position],
+    each: &mut dyn FnMut(Position, &Undecoded<'_>),
+) -> io::Result<()> {
+    let (files, state) = (&catalog.files, catalog.segments.read());
+    let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
+    for position in positions {
+        let number = position.segment();
+        if state.sealed.contains_key(&number) {
+            let segment = match sealed.take() {
+                Some(segment) if segment.number == number => segment,
+                _ => state.open_sealed(files, number, true)?,
+            };
+            let each = &mut |undecoded: &Undecoded<'_>| each(*position, undecoded);
+            sealed.insert(segment).visit(position.offset(), each)?;
+        } else if state.raw.contains(&number)
+            && let Some(end) = frame_of(files, &state, *position, &mut raw)?
+            && end.kind == Kind::Completed
+        {
+            let assembly = Assembly { files, state: &state, position: *position };
+            let (before, is_complete) = assembly.chain(&end.borrowed())?;
+            let frames = before.iter().chain([&end]);
+            let records: Vec<_> = frames.map(|frame| (frame.kind, &frame.payload[..])).collect();
+            if is_complete {
+                each(*position, &Undecoded::new(&records));
+            }
         }
     }
     Ok(())

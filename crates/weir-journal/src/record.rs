@@ -10,6 +10,7 @@ pub(crate) mod call;
 mod decode;
 mod encode;
 pub(crate) mod field;
+pub(crate) mod undecoded;
 
 use crate::counted;
 use crate::format::Position;

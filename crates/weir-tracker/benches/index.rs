@@ -146,6 +146,21 @@ fn kept() -> weir_journal::Settings {
     }
 }
 
+/// Two words that are next to each other in the newest bodies.
+fn phrase(journal: &Journal, count: u64) -> Result<String, Failure> {
+    let mut reader = journal.reader(0, Position::START);
+    for _ in 0..count / 2 {
+        reader.next_transaction()?;
+    }
+    let body = reader.next_transaction()?.unwrap_or_default().request_body;
+    let words = String::from_utf8_lossy(&body).into_owned();
+    let words: Vec<&str> = words.split(' ').skip(1).take(2).collect();
+    Ok(match words[..] {
+        [one, other] => format!("\"{one} {other}\""),
+        _ => "\"hello world\"".to_owned(),
+    })
+}
+
 fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
     let (journal, mut lanes, _) = Journal::open(data.path(), kept())?;
@@ -180,6 +195,7 @@ fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
             resident()
         );
     }
+    let phrase = phrase(&journal, count)?;
     let (index, _indexer) = Index::open(data.path(), journal, Settings::default())?;
     let rare = corpus.words[WORDS / 2].clone();
     let common = corpus.words[3].clone();
@@ -190,6 +206,7 @@ fn measure(name: &str, case: Case, count: u64) -> Result<(), Failure> {
         ("absent key", "key.order:A-x".to_owned()),
         ("rare word", rare),
         ("common word", common),
+        ("two words in a row", phrase),
         ("column", "took:>=199us".to_owned()),
     ] {
         let query = Query::parse(&query, NOON)?;

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod count;
 mod evaluate;
+mod sift;
 mod tail;
 
 pub use count::{Bucket, Counted, Counts, Facet};
@@ -18,6 +19,7 @@ use weir_journal::{Absence, Address, Position, Transaction};
 pub use self::check::Highlight;
 use self::check::Subject;
 use self::evaluate::{View, evaluate};
+use self::sift::Sift;
 use crate::content::payload_bytes;
 use crate::error::Error;
 use crate::field::Number;
@@ -34,6 +36,8 @@ const PAGE_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 /// Most candidates that are read from the journal together.
 const MAX_BATCH: usize = 64;
+/// Most candidates that are looked through for the words of the query together.
+const MAX_SIFTED: usize = 1024;
 
 /// Longest time of a search that may have to fetch parts and segments, if nothing else is requested.
 pub(crate) const REMOTE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -157,6 +161,8 @@ struct Candidate {
     part: Option<usize>,
     row: usize,
     definite: bool,
+    /// Without the words of the query in its recorded texts it is no hit.
+    is_sifted: bool,
     address: Option<Address>,
 }
 
@@ -178,8 +184,10 @@ impl Index {
         let deadline = Instant::now() + page.budget;
         let limit = page.limit.clamp(1, MAX_PAGE_HITS);
         let mut open = Vec::new();
+        let sift = Sift::new(query);
+        let wanted = Wanted { query, sift: sift.as_ref(), after: page.after, limit };
         let snapshot = self.snapshot(query, |view| {
-            open = candidates(query, view, None, page.after, limit)?;
+            open = wanted.candidates(view, None)?;
             Ok(())
         })?;
         let mut sealed = snapshot.sealed;
@@ -196,6 +204,7 @@ impl Index {
                 heap.push(Candidate {
                     cursor,
                     definite: true,
+                    is_sifted: false,
                     part: None,
                     row: 0,
                     address: row.address,
@@ -207,12 +216,15 @@ impl Index {
             query,
             page,
             limit,
+            sift,
             deadline,
             remaining: sealed.len(),
             sealed,
             heap,
+            passed: VecDeque::new(),
             ready: VecDeque::new(),
             batch: 1,
+            sift_batch: MAX_BATCH,
             keys: None,
             found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
         };
@@ -313,41 +325,47 @@ impl Index {
 /// Most transactions that are read after the end of the index.
 const MAX_TAIL: usize = 8192;
 
-/// The candidates of a part, in any order. If all are definite hits, no more than a page needs.
-fn candidates(
-    query: &Query,
-    view: &View<'_>,
-    part: Option<usize>,
+/// The rows that a search wants of a part.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    query: &'a Query,
+    sift: Option<&'a Sift>,
     after: Option<Cursor>,
     limit: usize,
-) -> Result<Vec<Candidate>, Error> {
-    let known = evaluate(&query.root, view)?;
-    if known.candidates.is_empty() {
-        return Ok(Vec::new());
+}
+
+impl Wanted<'_> {
+    /// The candidates of a part, in any order. If all are definite hits, no more than a page needs.
+    fn candidates(&self, view: &View<'_>, part: Option<usize>) -> Result<Vec<Candidate>, Error> {
+        let known = evaluate(&self.query.root, view)?;
+        if known.candidates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let by_key = self.sift.map(|sift| sift.rows_by_key(view)).transpose()?;
+        let (times, ids) = (view.number(Number::Time)?, view.ids()?);
+        let address = |row: usize| match view {
+            View::Open(open) => Some(open.address(row)),
+            View::Sealed(..) => None,
+        };
+        let mut found: Vec<Candidate> = known
+            .candidates
+            .rows()
+            .map(|row| {
+                let definite = known.definite.contains(row);
+                let is_sifted =
+                    !definite && by_key.as_ref().is_some_and(|rows| !rows.contains(row));
+                let cursor = Cursor { time: times[row], id: ids[row] };
+                Candidate { cursor, part, row, definite, is_sifted, address: address(row) }
+            })
+            .filter(|candidate| self.after.is_none_or(|after| candidate.cursor < after))
+            .collect();
+        // One more than the page has, to know whether there is another page.
+        if found.len() > self.limit + 1 && found.iter().all(|candidate| candidate.definite) {
+            found.select_nth_unstable_by(self.limit, |one, other| other.cmp(one));
+            found.truncate(self.limit + 1);
+        }
+        Ok(found)
     }
-    let (times, ids) = (view.number(Number::Time)?, view.ids()?);
-    let address = |row: usize| match view {
-        View::Open(open) => Some(open.address(row)),
-        View::Sealed(..) => None,
-    };
-    let mut found: Vec<Candidate> = known
-        .candidates
-        .rows()
-        .map(|row| Candidate {
-            cursor: Cursor { time: times[row], id: ids[row] },
-            part,
-            row,
-            definite: known.definite.contains(row),
-            address: address(row),
-        })
-        .filter(|candidate| after.is_none_or(|after| candidate.cursor < after))
-        .collect();
-    // One more than the page has, to know whether there is another page.
-    if found.len() > limit + 1 && found.iter().all(|candidate| candidate.definite) {
-        found.select_nth_unstable_by(limit, |one, other| other.cmp(one));
-        found.truncate(limit + 1);
-    }
-    Ok(found)
 }
 
 /// A running search.
@@ -356,15 +374,21 @@ struct Search<'a> {
     query: &'a Query,
     page: &'a Page,
     limit: usize,
+    /// The words that every hit has.
+    sift: Option<Sift>,
     deadline: Instant,
     /// Sealed parts that may have hits, newest last, and how many of them are not read yet.
     sealed: Vec<Arc<SealedPart>>,
     remaining: usize,
     heap: BinaryHeap<Candidate>,
-    /// Candidates with their transactions: newer than all in the heap.
+    /// Candidates whose texts may have the words of the query, newest first: newer than all in the heap.
+    passed: VecDeque<Candidate>,
+    /// Candidates with their transactions: newer than all others.
     ready: VecDeque<(Candidate, Option<Transaction>)>,
     /// Size of the next batch of candidates.
     batch: usize,
+    /// Size of the next batch of candidates that are only sifted.
+    sift_batch: usize,
     /// Number of the part whose business keys were read last, and these keys.
     keys: Option<(usize, Keys<'static>)>,
     found: Hits,
@@ -375,7 +399,9 @@ impl Search<'_> {
         let (mut loaded, mut checked, mut bytes) = (0_usize, 0_usize, 0);
         loop {
             let ready = self.ready.front().map(|(candidate, _)| candidate.cursor);
-            let best = ready.or_else(|| self.heap.peek().map(|candidate| candidate.cursor));
+            let passed = || self.passed.front().map(|candidate| candidate.cursor);
+            let heap = || self.heap.peek().map(|candidate| candidate.cursor);
+            let best = ready.or_else(passed).or_else(heap);
             // A part is read once no candidate is newer than its newest row.
             let newest = self.remaining.checked_sub(1).map(|next| self.sealed[next].times().1);
             if let Some(newest) = newest
@@ -403,6 +429,7 @@ impl Search<'_> {
                 return Ok(());
             }
             if self.ready.is_empty() {
+                self.sift(newest)?;
                 self.read(newest)?;
             }
             if let Some((candidate, transaction)) = self.ready.pop_front() {
@@ -427,10 +454,12 @@ impl Search<'_> {
         self.remaining -= 1;
         // Candidates that were read ahead return to the heap.
         self.heap.extend(self.ready.drain(..).map(|(candidate, _)| candidate));
+        self.heap.extend(self.passed.drain(..));
         let part = &self.sealed[self.remaining];
-        let found = View::sealed(part).and_then(|view| {
-            candidates(self.query, &view, Some(self.remaining), self.page.after, self.limit)
-        });
+        let Self { query, limit, .. } = *self;
+        let wanted = Wanted { query, sift: self.sift.as_ref(), after: self.page.after, limit };
+        let found =
+            View::sealed(part).and_then(|view| wanted.candidates(&view, Some(self.remaining)));
         match found {
             Ok(found) => self.heap.extend(found),
             Err(error) if error.is_damage() => {
@@ -442,18 +471,54 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// The next candidate that is newer than the remaining parts, with its address.
+    fn next(&mut self, newest: Option<u64>) -> Result<Option<Candidate>, Error> {
+        let Some(next) = self.heap.peek() else { return Ok(None) };
+        if newest.is_some_and(|newest| next.cursor.time <= newest) {
+            return Ok(None);
+        }
+        let Some(mut next) = self.heap.pop() else { return Ok(None) };
+        if let Some(part) = next.part {
+            next.address = Some(self.sealed[part].head.columns()?.address(next.row)?);
+        }
+        Ok(Some(next))
+    }
+
+    /// Looks which of the next candidates may have the words of the query.
+    fn sift(&mut self, newest: Option<u64>) -> Result<(), Error> {
+        if self.sift.is_none() || !self.passed.is_empty() {
+            return Ok(());
+        }
+        while self.passed.len() < self.sift_batch
+            && let Some(next) = self.next(newest)?
+        {
+            self.passed.push_back(next);
+        }
+        self.sift_batch = (self.sift_batch * 4).min(MAX_SIFTED);
+        if let Some(sift) = &mut self.sift {
+            let sifted = self.passed.iter().filter(|candidate| candidate.is_sifted);
+            let lacking =
+                sift.lacking(&self.index.shared, sifted.filter_map(|candidate| candidate.address))?;
+            self.passed.retain(|candidate| {
+                candidate.address.is_none_or(|address| !lacking.contains(&address))
+            });
+            // They need not be looked at again.
+            self.passed.iter_mut().for_each(|candidate| candidate.is_sifted = false);
+        }
+        Ok(())
+    }
+
     /// Reads the next candidates that are newer than the remaining parts from the journal.
     fn read(&mut self, newest: Option<u64>) -> Result<(), Error> {
         let mut addresses = Vec::new();
         while addresses.len() < self.batch {
-            let Some(mut next) = self.heap.pop() else { break };
-            if newest.is_some_and(|newest| next.cursor.time <= newest) {
-                self.heap.push(next);
-                break;
-            }
-            if let Some(part) = next.part {
-                next.address = Some(self.sealed[part].head.columns()?.address(next.row)?);
-            }
+            let next = match self.passed.pop_front() {
+                // The rest has to be sifted first.
+                None if self.sift.is_some() => None,
+                None => self.next(newest)?,
+                passed => passed,
+            };
+            let Some(next) = next else { break };
             addresses.extend(next.address);
             self.ready.push_back((next, None));
         }

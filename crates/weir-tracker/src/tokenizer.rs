@@ -31,6 +31,11 @@ const CLASS: [u8; 256] = {
     class
 };
 
+/// Whether a byte of ASCII text is between words.
+pub(crate) fn is_separator(byte: u8) -> bool {
+    CLASS[usize::from(byte)] == SEPARATOR
+}
+
 /// Calls `each` with every word of `text` (UTF-8, at most [`MAX_WORD_BYTES`]) and its location.
 pub(crate) fn words(text: &[u8], mut each: impl FnMut(&[u8], Range<usize>)) {
     let (mut at, mut word) = (0, [0; MAX_WORD_BYTES]);

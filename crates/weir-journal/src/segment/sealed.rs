@@ -32,9 +32,10 @@ use zstd::bulk::Decompressor;
 
 use crate::files::damage::DamageLog;
 use crate::files::{Files, Part, Parts};
-use crate::format::{Address, Position, u32_at, u64_at};
+use crate::format::{Address, Kind, Position, u32_at, u64_at};
 use crate::os::atomic_file::if_exists;
 use crate::record::Transaction;
+use crate::record::undecoded::{Undecoded, is_completed};
 use weir_model::Outcome;
 
 const MAGIC: [u8; 8] = *b"WEIRSEAL";
@@ -315,6 +316,26 @@ impl Sealed {
             },
         }
         Ok(Some(transaction))
+    }
+
+    /// Calls `each` with the transaction at `offset`, if it is complete.
+    pub(crate) fn visit(
+        &mut self,
+        offset: u32,
+        each: &mut dyn FnMut(&Undecoded<'_>),
+    ) -> io::Result<()> {
+        let Some(meta) = &mut self.meta else { return Ok(()) };
+        let Some(meta) = meta.row(offset)? else { return Ok(()) };
+        let rest = match &mut self.payloads {
+            Some((payload, _)) if is_completed(meta) => payload,
+            Some((_, failed)) => failed,
+            None => return Ok(()),
+        };
+        let Some(rest) = rest else { return Ok(()) };
+        if let Some(rest) = rest.row(offset)? {
+            each(&Undecoded::new(&[(Kind::Completed, meta), (Kind::Completed, rest)]));
+        }
+        Ok(())
     }
 
     /// Offset of the first transaction at or after `offset`.

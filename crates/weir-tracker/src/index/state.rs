@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use weir_expr::BusinessKeys;
-use weir_journal::{Address, Journal, Position, Transaction};
+use weir_journal::{Address, Journal, Position, Transaction, Undecoded};
 use weir_store::clock::now_us;
 use weir_store::ledger::Ledger;
 
@@ -97,10 +97,28 @@ impl Shared {
         addresses: &[Address],
         payload: bool,
     ) -> Result<Vec<Transaction>, Error> {
-        if let Some(remote) = &self.remote {
-            remote.segments(&self.journal, addresses, payload).map_err(Error::Remote)?;
-        }
+        self.fetch_segments(addresses, payload)?;
         self.journal.get_many(addresses, payload).map_err(Error::Journal)
+    }
+
+    /// Calls `each` with the transactions at these addresses, which are in ascending order, not decoded.
+    pub(crate) fn visit(
+        &self,
+        addresses: &[Address],
+        each: impl FnMut(Address, &Undecoded<'_>),
+    ) -> Result<(), Error> {
+        self.fetch_segments(addresses, true)?;
+        self.journal.visit(addresses, each).map_err(Error::Journal)
+    }
+
+    /// Fetches the segments of these addresses, unless the journal is here.
+    fn fetch_segments(&self, addresses: &[Address], payload: bool) -> Result<(), Error> {
+        match &self.remote {
+            Some(remote) => {
+                remote.segments(&self.journal, addresses, payload).map_err(Error::Remote)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds the remote parts that may have transactions received in a range.

@@ -2,7 +2,7 @@
 
 mod merge;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,10 @@ use crate::part::bitmap::Bitmap;
 use crate::part::keys::{self, Keys};
 use crate::part::row::Row;
 use crate::query::Query;
+use crate::search::MAX_SIFTED;
 use crate::search::check::Subject;
 use crate::search::evaluate::{View, evaluate};
+use crate::search::sift::Sift;
 
 /// Fields with facets.
 const FACETS: [Name; 5] =
@@ -130,13 +132,20 @@ impl Index {
         let deadline = Instant::now() + budget;
         let keys = keys.then(HashMap::new);
         let mut counter = Counter { keys, ..Counter::default() };
+        let mut sift = Sift::new(query);
         let mut pending = Vec::new();
         let snapshot = self.snapshot(query, |view| {
             let known = evaluate(&query.root, view)?;
             counter.rows(view, &known.definite)?;
             let View::Open(open) = view else { return Ok(()) };
+            let by_key = sift.as_ref().map(|sift| sift.rows_by_key(view)).transpose()?;
             let rows = known.candidates.rows().filter(|row| !known.definite.contains(*row));
-            pending.extend(rows.map(|row| (open.address(row), (open.columns.ids[row], row))));
+            pending.extend(rows.map(|row| Pending {
+                address: open.address(row),
+                id: open.columns.ids[row],
+                row,
+                is_sifted: by_key.as_ref().is_some_and(|rows| !rows.contains(row)),
+            }));
             Ok(())
         })?;
         let tail_ends = Instant::now() + budget / 2;
@@ -146,7 +155,8 @@ impl Index {
         })?;
         let mut incomplete = snapshot.incomplete || unread;
         // The keys of the open part come from the same configuration, so they need not be merged.
-        let mut cut = !self.count_candidates(query, &pending, None, deadline, &mut counter)?;
+        let mut count = Candidates { index: self, query, sift: &mut sift, deadline };
+        let mut cut = !count.count(&pending, None, &mut counter)?;
         for part in snapshot.sealed.iter().rev() {
             if cut || Instant::now() >= deadline {
                 cut = true;
@@ -163,15 +173,18 @@ impl Index {
                     return Ok(true);
                 }
                 let ids = view.ids()?;
+                let by_key = count.sift.as_ref().map(|sift| sift.rows_by_key(&view)).transpose()?;
                 let View::Sealed(_, columns) = &view else { return Ok(true) };
                 let mut pending = Vec::new();
                 for row in candidates.rows() {
-                    pending.push((columns.address(row)?, (ids[row], row)));
+                    let is_sifted = by_key.as_ref().is_some_and(|rows| !rows.contains(row));
+                    let (address, id) = (columns.address(row)?, ids[row]);
+                    pending.push(Pending { address, id, row, is_sifted });
                 }
                 pending.reverse();
                 let with_keys = query.uses_keys() || counter.keys.is_some();
                 let stored_keys = with_keys.then(|| columns.keys()).transpose()?;
-                self.count_candidates(query, &pending, stored_keys.as_ref(), deadline, &mut counter)
+                count.count(&pending, stored_keys.as_ref(), &mut counter)
             });
             match counted {
                 Ok(complete) => cut = !complete,
@@ -184,39 +197,81 @@ impl Index {
         }
         Ok(counter.finish(cut, incomplete))
     }
+}
 
-    /// Counts the candidates, given by address, id and row, that are hits, with the stored keys of
-    /// their part. Returns false if the budget ran out.
-    fn count_candidates(
-        &self,
-        query: &Query,
-        pending: &[(Address, (u128, usize))],
+/// A row that may be a hit.
+struct Pending {
+    address: Address,
+    id: u128,
+    row: usize,
+    /// Without the words of the query in its recorded texts it is no hit.
+    is_sifted: bool,
+}
+
+/// Reads the candidates of a query to count those that are hits.
+struct Candidates<'a> {
+    index: &'a Index,
+    query: &'a Query,
+    sift: &'a mut Option<Sift>,
+    deadline: Instant,
+}
+
+impl Candidates<'_> {
+    /// Counts the hits among candidates, with the stored keys of their part. Returns false if the budget
+    /// ran out.
+    fn count(
+        &mut self,
+        pending: &[Pending],
         stored_keys: Option<&Keys<'_>>,
-        deadline: Instant,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
-        for some in pending.chunks(READ_BATCH) {
-            if Instant::now() >= deadline {
+        for some in pending.chunks(MAX_SIFTED) {
+            if Instant::now() >= self.deadline {
                 return Ok(false);
             }
-            let mut addresses: Vec<_> = some.iter().map(|(address, _)| *address).collect();
-            addresses.sort_unstable();
-            let mut read = self.shared.transactions(&addresses, true)?;
-            let ids: HashMap<_, _> = some.iter().copied().collect();
-            for transaction in &mut read {
-                let found = transaction.address.and_then(|address| ids.get(&address));
-                let Some((id, row)) = found else { continue };
-                self.shared.read_keys(transaction);
-                if let Some(stored_keys) = stored_keys {
-                    keys::merge(transaction, stored_keys.of_row(*row));
+            let sifted = some.iter().filter(|candidate| candidate.is_sifted);
+            let sifted = sifted.map(|candidate| candidate.address);
+            let lacking = match &mut self.sift {
+                Some(sift) => sift.lacking(&self.index.shared, sifted)?,
+                None => HashSet::new(),
+            };
+            let may_match = |candidate: &&Pending| !lacking.contains(&candidate.address);
+            let rest: Vec<&Pending> = some.iter().filter(may_match).collect();
+            for some in rest.chunks(READ_BATCH) {
+                if Instant::now() >= self.deadline {
+                    return Ok(false);
                 }
-                let subject = Subject::new(transaction, self.shared.ledger());
-                if *id == subject.row.id && subject.matches(&query.root) {
-                    counter.row(&subject.row, &subject.transaction.keys);
-                }
+                self.read(some, stored_keys, counter)?;
             }
         }
         Ok(true)
+    }
+
+    fn read(
+        &self,
+        some: &[&Pending],
+        stored_keys: Option<&Keys<'_>>,
+        counter: &mut Counter,
+    ) -> Result<(), Error> {
+        let shared = &self.index.shared;
+        let mut addresses: Vec<_> = some.iter().map(|candidate| candidate.address).collect();
+        addresses.sort_unstable();
+        let mut read = shared.transactions(&addresses, true)?;
+        let by_address: HashMap<_, _> =
+            some.iter().map(|candidate| (candidate.address, candidate)).collect();
+        for transaction in &mut read {
+            let found = transaction.address.and_then(|address| by_address.get(&address));
+            let Some(Pending { id, row, .. }) = found else { continue };
+            shared.read_keys(transaction);
+            if let Some(stored_keys) = stored_keys {
+                keys::merge(transaction, stored_keys.of_row(*row));
+            }
+            let subject = Subject::new(transaction, shared.ledger());
+            if *id == subject.row.id && subject.matches(&self.query.root) {
+                counter.row(&subject.row, &subject.transaction.keys);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,224 @@
+//! Tells transactions that cannot have the words of a query from all others, without decoding them.
+//!
+//! Decoding takes ten times as long as searching the recorded bytes for the letters of a word, and most
+//! candidates of a word that is in some transaction of their block do not have it themselves.
+
+use std::collections::HashSet;
+
+use memchr::memmem::Finder;
+use weir_journal::{Address, Side, Text, Undecoded};
+
+use super::evaluate::View;
+use crate::error::Error;
+use crate::index::state::Shared;
+use crate::part::bitmap::Bitmap;
+use crate::query::{Node, Query, Scope, Term};
+use crate::tokenizer::{MAX_WORD_BYTES, is_separator};
+
+/// The words that every hit of a query has.
+#[derive(Debug)]
+pub(crate) struct Sift {
+    phrases: Vec<Phrase>,
+    /// Whether a key may have some of them, which need not be among the recorded texts.
+    searches_keys: bool,
+    /// The text that is searched, in lower case.
+    text: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Phrase {
+    words: Vec<Finder<'static>>,
+    /// Number of the longest word.
+    longest: usize,
+    /// Words were cut off.
+    is_cut: bool,
+}
+
+/// What the texts of a transaction show so far.
+struct Seen {
+    /// For each phrase the words that were found, as a set of bits, and whether that is all.
+    words: Vec<(u64, bool)>,
+    bodies: [u8; 2],
+    /// The texts do not show it: the words may be encoded.
+    is_unclear: bool,
+}
+
+impl Sift {
+    /// None if hits may have none of the words.
+    pub(crate) fn new(query: &Query) -> Option<Self> {
+        let mut sift = Self { phrases: Vec::new(), searches_keys: false, text: Vec::new() };
+        sift.add(&query.root);
+        (!sift.phrases.is_empty()).then_some(sift)
+    }
+
+    fn add(&mut self, node: &Node) {
+        match node {
+            Node::And(nodes) => nodes.iter().for_each(|node| self.add(node)),
+            // Characters outside ASCII have several spellings.
+            Node::Term(Term::Words(scope, words)) if words.iter().all(|word| word.is_ascii()) => {
+                self.searches_keys |= *scope == Scope::Anywhere;
+                self.phrases.extend(Phrase::new(words));
+            }
+            Node::Or(_) | Node::Not(_) | Node::Term(_) => {}
+        }
+    }
+
+    /// Rows with a business key that may have some of the words, which the recorded texts then need not have:
+    /// a key may be computed from them.
+    pub(crate) fn rows_by_key(&self, view: &View<'_>) -> Result<Bitmap, Error> {
+        let mut rows = Bitmap::none(view.rows());
+        if self.searches_keys {
+            for (row, name, value) in view.keys()?.iter() {
+                if row < view.rows() && (self.may_have(name) || self.may_have(value)) {
+                    rows.add(row);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Those of the transactions at these addresses that cannot have all of the words.
+    pub(crate) fn lacking(
+        &mut self,
+        shared: &Shared,
+        addresses: impl Iterator<Item = Address>,
+    ) -> Result<HashSet<Address>, Error> {
+        let mut addresses: Vec<_> = addresses.collect();
+        addresses.sort_unstable();
+        let mut lacking = HashSet::new();
+        shared.visit(&addresses, |address, undecoded| {
+            if !self.may_match(undecoded) {
+                lacking.insert(address);
+            }
+        })?;
+        Ok(lacking)
+    }
+
+    /// Whether a key or its value may have some of the words.
+    fn may_have(&self, key: &str) -> bool {
+        let key = key.to_ascii_lowercase();
+        let mut words = self.phrases.iter().flat_map(|phrase| &phrase.words);
+        !key.is_ascii() || words.any(|word| word.find(key.as_bytes()).is_some())
+    }
+
+    /// Whether a transaction may have all of the words.
+    fn may_match(&mut self, transaction: &Undecoded<'_>) -> bool {
+        let words = vec![(0, false); self.phrases.len()];
+        let mut seen = Seen { words, bodies: [0; 2], is_unclear: false };
+        let is_complete = transaction.texts(|text| self.see(text, &mut seen));
+        seen.is_unclear || !is_complete || seen.words.iter().all(|(_, is_found)| *is_found)
+    }
+
+    fn see(&mut self, text: Text<'_>, seen: &mut Seen) {
+        let (Text::Target(bytes) | Text::Head(bytes) | Text::Body(_, bytes) | Text::Other(bytes)) =
+            text;
+        if let Text::Body(side, _) = text {
+            let parts = &mut seen.bodies[usize::from(side == Side::Response)];
+            *parts += 1;
+            // A word may lie across both parts.
+            seen.is_unclear |= *parts > 1;
+        }
+        if seen.is_unclear || !bytes.is_ascii() {
+            seen.is_unclear = true;
+            return;
+        }
+        self.text.clear();
+        self.text.extend_from_slice(bytes);
+        self.text.make_ascii_lowercase();
+        seen.is_unclear = is_encoded(text, &self.text);
+        // Escapes are no separators, and pairs have none.
+        let has_rows = match text {
+            Text::Head(_) => true,
+            Text::Body(..) => memchr::memchr(b'\\', &self.text).is_none(),
+            Text::Target(_) | Text::Other(_) => false,
+        };
+        for (phrase, (words, is_found)) in self.phrases.iter().zip(&mut seen.words) {
+            *is_found = *is_found || phrase.is_in(&self.text, has_rows, words);
+        }
+    }
+}
+
+/// Whether a text, in lower case, may have letters that are encoded in it.
+fn is_encoded(text: Text<'_>, lower: &[u8]) -> bool {
+    let has_escape = |lower: &[u8]| {
+        memchr::memchr_iter(b'%', lower).any(|at| {
+            let digits = lower.get(at + 1..at + 3);
+            digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        })
+    };
+    match text {
+        Text::Target(_) => has_escape(lower),
+        Text::Body(..) => memchr::memmem::find(lower, b"\\u").is_some() || has_escape(lower),
+        Text::Head(_) => memchr::memmem::find(lower, b"content-encoding").is_some(),
+        Text::Other(_) => false,
+    }
+}
+
+impl Phrase {
+    /// None without words.
+    fn new(words: &[String]) -> Option<Self> {
+        let longest = (0..words.len().min(64)).max_by_key(|at| words[*at].len())?;
+        let is_cut = words.len() > 64 || words.iter().any(|word| word.len() >= MAX_WORD_BYTES);
+        let words = words.iter().take(64);
+        let words = words.map(|word| Finder::new(word.as_bytes()).into_owned()).collect();
+        Some(Self { words, longest, is_cut })
+    }
+
+    /// Whether a text has the words, in a row if rows can be told; otherwise adds those that were found to
+    /// `found`, and it is enough if other texts have the rest.
+    fn is_in(&self, text: &[u8], has_rows: bool, found: &mut u64) -> bool {
+        if has_rows && !self.is_cut {
+            return self.is_row_in(text);
+        }
+        for (number, word) in self.words.iter().enumerate() {
+            if word.find(text).is_some() {
+                *found |= 1 << number;
+            }
+        }
+        found.count_ones() as usize == self.words.len()
+    }
+
+    /// Whether a text has the words in a row, as [`crate::tokenizer::find`] does.
+    fn is_row_in(&self, text: &[u8]) -> bool {
+        let (before, rest) = self.words.split_at(self.longest);
+        let (longest, after) = (&rest[0], &rest[1..]);
+        longest.find_iter(text).any(|start| {
+            let end = start + longest.needle().len();
+            let left = before.iter().rev().try_fold(&text[..start], |left, word| {
+                let end = left.iter().rposition(|byte| !is_separator(*byte))? + 1;
+                left[..end].strip_suffix(word.needle()).filter(|_| end < left.len())
+            });
+            let right = after.iter().try_fold(&text[end..], |right, word| {
+                let start = right.iter().position(|byte| !is_separator(*byte))?;
+                right[start..].strip_prefix(word.needle()).filter(|_| start > 0)
+            });
+            left.is_some_and(|left| left.last().is_none_or(|byte| is_separator(*byte)))
+                && right.is_some_and(|right| right.first().is_none_or(|byte| is_separator(*byte)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Phrase;
+    use crate::tokenizer;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+        #[test]
+        fn words_are_in_a_row_where_the_tokenizer_finds_them(
+            text in "[abA_. \n]{0,40}",
+            words in "[ab_. ]{1,9}",
+        ) {
+            let words = tokenizer::phrase(&words);
+            prop_assume!(!words.is_empty());
+            let phrase = Phrase::new(&words).unwrap();
+            let lower = text.to_ascii_lowercase();
+            let is_there = !tokenizer::find(text.as_bytes(), &words, 1).is_empty();
+            prop_assert_eq!(phrase.is_in(lower.as_bytes(), true, &mut 0), is_there);
+            prop_assert!(!is_there || phrase.is_in(lower.as_bytes(), false, &mut 0));
+        }
+    }
+}
