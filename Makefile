@@ -46,9 +46,20 @@ $(RELEASE_TOOLS)/installed: packaging/requirements.txt
 	cargo install --quiet --locked --debug --root $(RELEASE_TOOLS) cargo-zigbuild@0.24.1 cargo-auditable@0.7.7
 	@touch $@
 
+# Which code requests pass through: the compiler inlines and arranges by that. Made once; one of an older
+# source serves as well, except for the functions that have changed. `make profile` makes it anew.
+PROFILE := $(abspath $(TARGET))/weir.profdata
+
+.PHONY: profile
+profile: setup report console ## Count which code requests pass through, for the next `make release`
+	packaging/pgo/profile $(PROFILE) $(TARGET)/pgo
+
+$(PROFILE):
+	@$(MAKE) --no-print-directory profile
+
 .PHONY: release
-release: report console $(RELEASE_TOOLS)/installed ## Build weir as it is shipped: target/dist/weir, and its debug lines in weir.debug
-	PATH="$(abspath $(RELEASE_TOOLS))/bin:$$PATH" \
+release: report console $(RELEASE_TOOLS)/installed | $(PROFILE) ## Build weir as it is shipped: target/dist/weir, and its debug lines in weir.debug
+	PATH="$(abspath $(RELEASE_TOOLS))/bin:$$PATH" RUSTFLAGS="-Cprofile-use=$(PROFILE)" \
 	cargo auditable zigbuild --release --locked -p weir --target $(HOST).$(GLIBC) --target-dir $(TARGET)
 	@mkdir -p $(TARGET)/dist
 	@cd $(TARGET)/dist && built=../$(HOST)/release/weir && \
