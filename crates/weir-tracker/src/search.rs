@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod count;
 mod evaluate;
+mod selection;
 mod sift;
 mod tail;
 
@@ -14,15 +15,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_journal::{Absence, Address, Position, Transaction};
+use weir_journal::{Absence, Position, Transaction};
 
 pub use self::check::Highlight;
 use self::check::Subject;
-use self::evaluate::{View, evaluate};
+use self::evaluate::View;
+use self::selection::{Candidate, Selection};
 use self::sift::Sift;
 use crate::content::payload_bytes;
 use crate::error::Error;
-use crate::field::Number;
 use crate::index::Index;
 use crate::part::SealedPart;
 use crate::part::keys::{self, Keys};
@@ -153,19 +154,6 @@ pub struct Hits {
     pub incomplete: bool,
 }
 
-/// A row that may be a hit, or is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    cursor: Cursor,
-    /// Number in the list of sealed parts; none if it is in none of them.
-    part: Option<usize>,
-    row: usize,
-    definite: bool,
-    /// Without the words of the query in its recorded texts it is no hit.
-    is_sifted: bool,
-    address: Option<Address>,
-}
-
 /// The index at one moment.
 pub(crate) struct Snapshot {
     /// Sealed parts that may have hits, newest last.
@@ -185,9 +173,9 @@ impl Index {
         let limit = page.limit.clamp(1, MAX_PAGE_HITS);
         let mut open = Vec::new();
         let sift = Sift::new(query);
-        let wanted = Wanted { query, sift: sift.as_ref(), after: page.after, limit };
+        let selection = Selection { query, sift: sift.as_ref(), after: page.after, limit };
         let snapshot = self.snapshot(query, |view| {
-            open = wanted.candidates(view, None)?;
+            open = selection.candidates(view, None)?;
             Ok(())
         })?;
         let mut sealed = snapshot.sealed;
@@ -325,49 +313,6 @@ impl Index {
 /// Most transactions that are read after the end of the index.
 const MAX_TAIL: usize = 8192;
 
-/// The rows that a search wants of a part.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    query: &'a Query,
-    sift: Option<&'a Sift>,
-    after: Option<Cursor>,
-    limit: usize,
-}
-
-impl Wanted<'_> {
-    /// The candidates of a part, in any order. If all are definite hits, no more than a page needs.
-    fn candidates(&self, view: &View<'_>, part: Option<usize>) -> Result<Vec<Candidate>, Error> {
-        let known = evaluate(&self.query.root, view)?;
-        if known.candidates.is_empty() {
-            return Ok(Vec::new());
-        }
-        let by_key = self.sift.map(|sift| sift.rows_by_key(view)).transpose()?;
-        let (times, ids) = (view.number(Number::Time)?, view.ids()?);
-        let address = |row: usize| match view {
-            View::Open(open) => Some(open.address(row)),
-            View::Sealed(..) => None,
-        };
-        let mut found: Vec<Candidate> = known
-            .candidates
-            .rows()
-            .map(|row| {
-                let definite = known.definite.contains(row);
-                let is_sifted =
-                    !definite && by_key.as_ref().is_some_and(|rows| !rows.contains(row));
-                let cursor = Cursor { time: times[row], id: ids[row] };
-                Candidate { cursor, part, row, definite, is_sifted, address: address(row) }
-            })
-            .filter(|candidate| self.after.is_none_or(|after| candidate.cursor < after))
-            .collect();
-        // One more than the page has, to know whether there is another page.
-        if found.len() > self.limit + 1 && found.iter().all(|candidate| candidate.definite) {
-            found.select_nth_unstable_by(self.limit, |one, other| other.cmp(one));
-            found.truncate(self.limit + 1);
-        }
-        Ok(found)
-    }
-}
-
 /// A running search.
 struct Search<'a> {
     index: &'a Index,
@@ -457,9 +402,10 @@ impl Search<'_> {
         self.heap.extend(self.passed.drain(..));
         let part = &self.sealed[self.remaining];
         let Self { query, limit, .. } = *self;
-        let wanted = Wanted { query, sift: self.sift.as_ref(), after: self.page.after, limit };
+        let selection =
+            Selection { query, sift: self.sift.as_ref(), after: self.page.after, limit };
         let found =
-            View::sealed(part).and_then(|view| wanted.candidates(&view, Some(self.remaining)));
+            View::sealed(part).and_then(|view| selection.candidates(&view, Some(self.remaining)));
         match found {
             Ok(found) => self.heap.extend(found),
             Err(error) if error.is_damage() => {
