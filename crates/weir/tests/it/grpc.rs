@@ -364,6 +364,8 @@ fn calls_are_copied_to_mirrors_of_either_protocol() {
 #[test]
 fn a_client_that_cancels_frees_its_place() {
     let weir = before(&[responding()], ", connections: 1");
+    // A call that is cancelled while the connection is opened ends that, too.
+    assert_eq!(call(&weir, Call::new("/0/Method").message("x")).trailer("grpc-status"), "0");
     for _ in 0..150 {
         frames::cancelled(&weir, Call::new("/0/Never").message("x"));
     }

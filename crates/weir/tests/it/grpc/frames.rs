@@ -149,10 +149,7 @@ where
             let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
             while let Ok((stream, _)) = listener.accept().await {
                 let number = count.fetch_add(1, SeqCst);
-                // Cancelled calls that arrive together are not an attack.
-                let mut server = h2::server::Builder::new();
-                server.max_pending_accept_reset_streams(1000);
-                if let Ok(connection) = server.handshake(stream).await {
+                if let Ok(connection) = h2::server::handshake(stream).await {
                     tokio::task::spawn_local(how(number, connection));
                 }
             }
