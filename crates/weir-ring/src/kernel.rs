@@ -107,7 +107,7 @@ pub(crate) struct Kernel<T: AsFd> {
     buffers: ManuallyDrop<Rc<Buffers>>,
     entries: ManuallyDrop<Vec<Entry<T>>>,
     free: Vec<u32>,
-    /// Number of started operations that end within the call that submits them.
+    /// Number of started operations that end within the call that submits them, and end no sleep.
     ending: u32,
     #[cfg(test)]
     disorder: Option<crate::tests::Disorder>,
@@ -198,7 +198,6 @@ impl<T: AsFd> Kernel<T> {
                 // It ends within the call. A wait of io_uring would end at once, again and again, for a peer
                 // that has closed its direction, and then occupy a kernel thread.
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-                self.ending += 1;
                 opcode::Send::new(fd, bytes.as_ptr(), length).flags(flags).build()
             }
         };
@@ -212,9 +211,14 @@ impl<T: AsFd> Kernel<T> {
     pub(crate) fn cancel(&mut self, key: Key) {
         if self.is_in_flight(key) {
             let cancel = opcode::AsyncCancel::new(key.to_bits()).build();
-            self.ending += 1;
+            self.sleep_on();
             self.push(&cancel.user_data(NO_OPERATION));
         }
+    }
+
+    /// The end of the last operation, which comes within the call that submits it, ends no sleep.
+    pub(crate) fn sleep_on(&mut self) {
+        self.ending += 1;
     }
 
     fn push(&mut self, submission: &squeue::Entry) {

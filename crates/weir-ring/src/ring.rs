@@ -80,10 +80,17 @@ pub(crate) struct Ring<M: Member> {
     statistics: Cell<Statistics>,
 }
 
+/// Bytes to be sent.
+pub(crate) struct Unsent {
+    pub(crate) bytes: Vec<u8>,
+    /// A task waits until they are.
+    pub(crate) is_awaited: bool,
+}
+
 /// A socket of a ring, as its completions need it.
 pub(crate) trait Member: AsFd {
     /// The bytes to be sent now: a send begins.
-    fn take_unsent(&self) -> Option<Vec<u8>>;
+    fn take_unsent(&self) -> Option<Unsent>;
     /// A send has ended: the memory of the bytes, and how many of them were sent.
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>);
     /// A receive has ended. `more`: further bytes are there; `keep`: the bytes may stay in their buffer.
@@ -242,8 +249,11 @@ impl<M: Member> Ring<M> {
     fn send_unsent(&self) {
         let mut unsent = self.unsent.take();
         for socket in unsent.drain(..) {
-            if let Some(bytes) = socket.take_unsent() {
+            if let Some(Unsent { bytes, is_awaited }) = socket.take_unsent() {
                 self.start(socket, Order::Send(bytes));
+                if !is_awaited {
+                    self.kernel.borrow_mut().sleep_on();
+                }
             }
         }
         // Nothing was added meanwhile: the list keeps its memory.

@@ -1,7 +1,7 @@
 //! A connected stream socket on the ring of its thread.
 
 use crate::kernel::{Key, Order, Received, watch};
-use crate::ring::{Member, Ring};
+use crate::ring::{Member, Ring, Unsent};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use std::cell::{Cell, RefCell};
@@ -149,11 +149,14 @@ pub enum Readable {
 }
 
 impl Member for Shared {
-    fn take_unsent(&self) -> Option<Vec<u8>> {
+    fn take_unsent(&self) -> Option<Unsent> {
         let write = &mut *self.write.borrow_mut();
         write.is_due = false;
         write.is_sending = write.can_send();
-        write.is_sending.then(|| std::mem::take(&mut write.unsent))
+        write.is_sending.then(|| Unsent {
+            bytes: std::mem::take(&mut write.unsent),
+            is_awaited: write.waker.is_some(),
+        })
     }
 
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>) {
