@@ -32,6 +32,9 @@ use crate::settings::{Durability, Settings};
 use crate::statistics::Statistics;
 use weir_model::Outcome;
 
+/// Most transactions that are visited while the catalog of their lane is locked.
+const MAX_VISITED: usize = 128;
+
 /// Most lanes of a journal.
 const MAX_LANES: u16 = 1024;
 /// The length of a segment is a multiple of this.
@@ -339,10 +342,13 @@ impl Journal {
         for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
             let number = of_lane[0].lane;
             let Some(lane) = self.state.lanes.get(usize::from(number)) else { continue };
-            let positions: Vec<_> = of_lane.iter().map(|address| address.position).collect();
-            reader::visit(&lane.catalog, &positions, &mut |position, undecoded| {
-                each(Address { lane: number, position }, undecoded);
-            })?;
+            // The catalog is locked for a part of them: threads wait for it.
+            for some in of_lane.chunks(MAX_VISITED) {
+                let positions: Vec<_> = some.iter().map(|address| address.position).collect();
+                reader::visit(&lane.catalog, &positions, &mut |position, undecoded| {
+                    each(Address { lane: number, position }, undecoded);
+                })?;
+            }
         }
         Ok(())
     }

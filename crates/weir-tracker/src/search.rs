@@ -37,8 +37,6 @@ const PAGE_BYTES: usize = 16 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 /// Most candidates that are read from the journal together.
 const MAX_BATCH: usize = 64;
-/// Most candidates that are looked through for the words of the query together.
-const MAX_SIFTED: usize = 1024;
 
 /// Longest time of a search that may have to fetch parts and segments, if nothing else is requested.
 pub(crate) const REMOTE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -212,7 +210,6 @@ impl Index {
             passed: VecDeque::new(),
             ready: VecDeque::new(),
             batch: 1,
-            sift_batch: MAX_BATCH,
             keys: None,
             found: Hits { incomplete: snapshot.incomplete || unread, ..Hits::default() },
         };
@@ -332,8 +329,6 @@ struct Search<'a> {
     ready: VecDeque<(Candidate, Option<Transaction>)>,
     /// Size of the next batch of candidates.
     batch: usize,
-    /// Size of the next batch of candidates that are only sifted.
-    sift_batch: usize,
     /// Number of the part whose business keys were read last, and these keys.
     keys: Option<(usize, Keys<'static>)>,
     found: Hits,
@@ -432,15 +427,15 @@ impl Search<'_> {
 
     /// Looks which of the next candidates may have the words of the query.
     fn sift(&mut self, newest: Option<u64>) -> Result<(), Error> {
-        if self.sift.is_none() || !self.passed.is_empty() {
+        let Some(batch) = self.sift.as_ref().map(Sift::batch).filter(|_| self.passed.is_empty())
+        else {
             return Ok(());
-        }
-        while self.passed.len() < self.sift_batch
+        };
+        while self.passed.len() < batch
             && let Some(next) = self.next(newest)?
         {
             self.passed.push_back(next);
         }
-        self.sift_batch = (self.sift_batch * 4).min(MAX_SIFTED);
         if let Some(sift) = &mut self.sift {
             let sifted = self.passed.iter().filter(|candidate| candidate.is_sifted);
             let lacking =
@@ -467,6 +462,9 @@ impl Search<'_> {
             let Some(next) = next else { break };
             addresses.extend(next.address);
             self.ready.push_back((next, None));
+        }
+        if addresses.is_empty() {
+            return Ok(());
         }
         addresses.sort_unstable();
         let pending = self.ready.iter().any(|(candidate, _)| !candidate.definite);

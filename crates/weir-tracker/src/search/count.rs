@@ -19,7 +19,6 @@ use crate::part::bitmap::Bitmap;
 use crate::part::keys::{self, Keys};
 use crate::part::row::Row;
 use crate::query::Query;
-use crate::search::MAX_SIFTED;
 use crate::search::check::Subject;
 use crate::search::evaluate::{View, evaluate};
 use crate::search::sift::Sift;
@@ -138,7 +137,8 @@ impl Index {
             let known = evaluate(&query.root, view)?;
             counter.rows(view, &known.definite)?;
             let View::Open(open) = view else { return Ok(()) };
-            let by_key = sift.as_ref().map(|sift| sift.rows_by_key(view)).transpose()?;
+            let by_key =
+                sift.as_ref().map(|sift| sift.rows_by_key(view, &known.candidates)).transpose()?;
             let rows = known.candidates.rows().filter(|row| !known.definite.contains(*row));
             pending.extend(rows.map(|row| Pending {
                 address: open.address(row),
@@ -173,7 +173,11 @@ impl Index {
                     return Ok(true);
                 }
                 let ids = view.ids()?;
-                let by_key = count.sift.as_ref().map(|sift| sift.rows_by_key(&view)).transpose()?;
+                let by_key = count
+                    .sift
+                    .as_ref()
+                    .map(|sift| sift.rows_by_key(&view, &candidates))
+                    .transpose()?;
                 let View::Sealed(_, columns) = &view else { return Ok(true) };
                 let mut pending = Vec::new();
                 for row in candidates.rows() {
@@ -225,7 +229,11 @@ impl Candidates<'_> {
         stored_keys: Option<&Keys<'_>>,
         counter: &mut Counter,
     ) -> Result<bool, Error> {
-        for some in pending.chunks(MAX_SIFTED) {
+        let mut rest = pending;
+        while !rest.is_empty() {
+            let batch = self.sift.as_ref().map_or(READ_BATCH, Sift::batch).min(rest.len());
+            let (some, after) = rest.split_at(batch);
+            rest = after;
             if Instant::now() >= self.deadline {
                 return Ok(false);
             }
@@ -236,8 +244,8 @@ impl Candidates<'_> {
                 None => HashSet::new(),
             };
             let may_match = |candidate: &&Pending| !lacking.contains(&candidate.address);
-            let rest: Vec<&Pending> = some.iter().filter(may_match).collect();
-            for some in rest.chunks(READ_BATCH) {
+            let some: Vec<&Pending> = some.iter().filter(may_match).collect();
+            for some in some.chunks(READ_BATCH) {
                 if Instant::now() >= self.deadline {
                     return Ok(false);
                 }

@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn depth(&self) -> Depth {
+    pub(crate) fn depth(&self) -> Depth {
         match self {
             Self::Open(open) => open.depth,
             Self::Sealed(part, _) => part.head.metadata.depth,

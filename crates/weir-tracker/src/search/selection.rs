@@ -42,7 +42,7 @@ impl Selection<'_> {
         if known.candidates.is_empty() {
             return Ok(Vec::new());
         }
-        let by_key = self.sift.map(|sift| sift.rows_by_key(view)).transpose()?;
+        let by_key = self.sift.map(|sift| sift.rows_by_key(view, &known.candidates)).transpose()?;
         let (times, ids) = (view.number(Number::Time)?, view.ids()?);
         let address = |row: usize| match view {
             View::Open(open) => Some(open.address(row)),

@@ -9,11 +9,21 @@ use memchr::memmem::Finder;
 use weir_journal::{Address, Side, Text, Undecoded};
 
 use super::evaluate::View;
+use crate::content::{HEAD_LIMIT, TEXT_LIMIT};
 use crate::error::Error;
 use crate::index::state::Shared;
 use crate::part::bitmap::Bitmap;
+use crate::part::block::Depth;
 use crate::query::{Node, Query, Scope, Term};
 use crate::tokenizer::{MAX_WORD_BYTES, is_separator};
+
+/// Candidates that are looked through together, at least and at most, and the bytes of their texts after which
+/// there are no more of them.
+const MIN_BATCH: usize = 16;
+const MAX_BATCH: usize = 1024;
+const BATCH_BYTES: usize = 2 << 20;
+/// Batches that are not looked through after one in which nearly all transactions had the words.
+const SKIPPED: usize = 8;
 
 /// The words that every hit of a query has.
 #[derive(Debug)]
@@ -23,6 +33,12 @@ pub(crate) struct Sift {
     searches_keys: bool,
     /// The text that is searched, in lower case.
     text: Vec<u8>,
+    /// Bytes of the texts of the last batch.
+    bytes: usize,
+    /// Number of candidates of the next batch.
+    batch: usize,
+    /// Batches that are not worth looking through: nearly all transactions have the words.
+    skipped: usize,
 }
 
 #[derive(Debug)]
@@ -46,7 +62,14 @@ struct Seen {
 impl Sift {
     /// None if hits may have none of the words.
     pub(crate) fn new(query: &Query) -> Option<Self> {
-        let mut sift = Self { phrases: Vec::new(), searches_keys: false, text: Vec::new() };
+        let mut sift = Self {
+            phrases: Vec::new(),
+            searches_keys: false,
+            text: Vec::new(),
+            bytes: 0,
+            batch: MIN_BATCH,
+            skipped: 0,
+        };
         sift.add(&query.root);
         (!sift.phrases.is_empty()).then_some(sift)
     }
@@ -63,18 +86,31 @@ impl Sift {
         }
     }
 
-    /// Rows with a business key that may have some of the words, which the recorded texts then need not have:
-    /// a key may be computed from them.
-    pub(crate) fn rows_by_key(&self, view: &View<'_>) -> Result<Bitmap, Error> {
+    /// Those of the candidate rows that have a business key that may have some of the words, which the recorded
+    /// texts then need not have: a key may be computed from them. All of them if words are not indexed.
+    pub(crate) fn rows_by_key(
+        &self,
+        view: &View<'_>,
+        candidates: &Bitmap,
+    ) -> Result<Bitmap, Error> {
+        if view.depth() != Depth::Payload {
+            return Ok(candidates.clone());
+        }
         let mut rows = Bitmap::none(view.rows());
         if self.searches_keys {
             for (row, name, value) in view.keys()?.iter() {
-                if row < view.rows() && (self.may_have(name) || self.may_have(value)) {
+                let is_candidate = row < view.rows() && candidates.contains(row);
+                if is_candidate && (self.may_have(name) || self.may_have(value)) {
                     rows.add(row);
                 }
             }
         }
         Ok(rows)
+    }
+
+    /// How many candidates to look through next.
+    pub(crate) fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Those of the transactions at these addresses that cannot have all of the words.
@@ -83,14 +119,24 @@ impl Sift {
         shared: &Shared,
         addresses: impl Iterator<Item = Address>,
     ) -> Result<HashSet<Address>, Error> {
+        let mut lacking = HashSet::new();
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return Ok(lacking);
+        }
         let mut addresses: Vec<_> = addresses.collect();
         addresses.sort_unstable();
-        let mut lacking = HashSet::new();
+        self.bytes = 0;
         shared.visit(&addresses, |address, undecoded| {
             if !self.may_match(undecoded) {
                 lacking.insert(address);
             }
         })?;
+        self.batch =
+            if self.bytes < BATCH_BYTES { (self.batch * 4).min(MAX_BATCH) } else { MIN_BATCH };
+        if lacking.len() < addresses.len() / 4 {
+            (self.skipped, self.batch) = (SKIPPED, MIN_BATCH);
+        }
         Ok(lacking)
     }
 
@@ -110,8 +156,13 @@ impl Sift {
     }
 
     fn see(&mut self, text: Text<'_>, seen: &mut Seen) {
-        let (Text::Target(bytes) | Text::Head(bytes) | Text::Body(_, bytes) | Text::Other(bytes)) =
-            text;
+        // No more than is searched: the end of it may be a word that goes on.
+        let bytes = match text {
+            Text::Body(_, body) => &body[..body.len().min(TEXT_LIMIT)],
+            Text::Head(head) => &head[..head.len().min(HEAD_LIMIT)],
+            Text::Target(text) | Text::Other(text) => text,
+        };
+        self.bytes += bytes.len();
         if let Text::Body(side, _) = text {
             let parts = &mut seen.bodies[usize::from(side == Side::Response)];
             *parts += 1;
@@ -125,7 +176,7 @@ impl Sift {
         self.text.clear();
         self.text.extend_from_slice(bytes);
         self.text.make_ascii_lowercase();
-        seen.is_unclear = is_encoded(text, &self.text);
+        seen.is_unclear = is_encoded(text, bytes, &self.text);
         // Escapes are no separators, and pairs have none.
         let has_rows = match text {
             Text::Head(_) => true,
@@ -138,17 +189,24 @@ impl Sift {
     }
 }
 
-/// Whether a text, in lower case, may have letters that are encoded in it.
-fn is_encoded(text: Text<'_>, lower: &[u8]) -> bool {
-    let has_escape = |lower: &[u8]| {
-        memchr::memchr_iter(b'%', lower).any(|at| {
-            let digits = lower.get(at + 1..at + 3);
+/// Whether a text may have letters that are encoded in it; `lower` is the same in lower case.
+fn is_encoded(text: Text<'_>, bytes: &[u8], lower: &[u8]) -> bool {
+    let percent = || {
+        memchr::memchr_iter(b'%', bytes).any(|at| {
+            let digits = bytes.get(at + 1..at + 3);
             digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
         })
     };
+    // Of an unknown escape the letter remains.
+    let backslash = || {
+        memchr::memchr_iter(b'\\', bytes).any(|at| {
+            let escaped = bytes.get(at + 1);
+            escaped.is_some_and(|byte| !is_separator(*byte) && !b"nrtbf".contains(byte))
+        })
+    };
     match text {
-        Text::Target(_) => has_escape(lower),
-        Text::Body(..) => memchr::memmem::find(lower, b"\\u").is_some() || has_escape(lower),
+        Text::Target(_) => percent(),
+        Text::Body(..) => backslash() || percent(),
         Text::Head(_) => memchr::memmem::find(lower, b"content-encoding").is_some(),
         Text::Other(_) => false,
     }
