@@ -319,11 +319,8 @@ impl Journal {
     /// A file cannot be read.
     pub fn get_many(&self, addresses: &[Address], payload: bool) -> io::Result<Vec<Transaction>> {
         let mut found = Vec::with_capacity(addresses.len());
-        for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
-            let Some(lane) = self.state.lanes.get(usize::from(of_lane[0].lane)) else { continue };
-            let positions: Vec<_> = of_lane.iter().map(|address| address.position).collect();
-            let found = &mut |transaction| found.push(transaction);
-            reader::get(&lane.catalog, &positions, payload, found)?;
+        for (catalog, of_lane) in self.by_lane(addresses) {
+            reader::get(catalog, of_lane, payload, &mut |transaction| found.push(transaction))?;
         }
         Ok(found)
     }
@@ -339,18 +336,24 @@ impl Journal {
         addresses: &[Address],
         mut each: impl FnMut(Address, &Undecoded<'_>),
     ) -> io::Result<()> {
-        for of_lane in addresses.chunk_by(|one, other| one.lane == other.lane) {
-            let number = of_lane[0].lane;
-            let Some(lane) = self.state.lanes.get(usize::from(number)) else { continue };
+        for (catalog, of_lane) in self.by_lane(addresses) {
             // The catalog is locked for a part of them: threads wait for it.
             for some in of_lane.chunks(MAX_VISITED) {
-                let positions: Vec<_> = some.iter().map(|address| address.position).collect();
-                reader::visit(&lane.catalog, &positions, &mut |position, undecoded| {
-                    each(Address { lane: number, position }, undecoded);
-                })?;
+                reader::visit(catalog, some, &mut each)?;
             }
         }
         Ok(())
+    }
+
+    /// The addresses of each lane that exists, neighbours together, with its catalog.
+    fn by_lane<'a>(
+        &'a self,
+        addresses: &'a [Address],
+    ) -> impl Iterator<Item = (&'a Catalog, &'a [Address])> {
+        addresses.chunk_by(|one, other| one.lane == other.lane).filter_map(|of_lane| {
+            let lane = self.state.lanes.get(usize::from(of_lane[0].lane))?;
+            Some((&*lane.catalog, of_lane))
+        })
     }
 
     /// Whether the budget is nearly used up: followers should advance their checkpoints.

@@ -303,70 +303,92 @@ impl Reader {
     }
 }
 
-/// The transactions at sorted positions of one lane, without those that are not in the journal.
-pub(crate) fn get(
+/// Where a transaction is.
+enum Place<'p> {
+    Sealed(&'p mut Sealed),
+    /// Its last frame, in a segment that is not sealed.
+    Raw(Frame),
+}
+
+/// Calls `each` with the place of each transaction at sorted addresses of one lane, without those that are
+/// not in the journal.
+fn walk(
     catalog: &Catalog,
-    positions: &[Position],
+    addresses: &[Address],
     payload: bool,
-    found: &mut dyn FnMut(Transaction),
+    mut each: impl FnMut(Assembly<'_>, Place<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let (files, state) = (&catalog.files, catalog.segments.read());
+    let (files, state) = (&catalog.files, &*catalog.segments.read());
     let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
-    for position in positions {
-        let number = position.segment();
+    for Address { position, .. } in addresses {
+        let (number, assembly) =
+            (position.segment(), Assembly { files, state, position: *position });
         if state.sealed.contains_key(&number) {
             let segment = match sealed.take() {
                 Some(segment) if segment.number == number => segment,
                 _ => state.open_sealed(files, number, payload)?,
             };
-            if let Some(transaction) = sealed.insert(segment).get(position.offset())? {
-                found(transaction);
-            }
+            each(assembly, Place::Sealed(sealed.insert(segment)))?;
         } else if state.raw.contains(&number)
-            && let Some(frame) = frame_of(files, &state, *position, &mut raw)?
-            && frame.kind == Kind::Completed
+            && let Some(end) = frame_of(files, state, *position, &mut raw)?
+            && end.kind == Kind::Completed
         {
-            let mut transaction = Transaction::default();
-            let assembly = Assembly { files, state: &state, position: *position };
-            assembly.assemble(&frame.borrowed(), None, true, &mut transaction)?;
-            found(transaction);
+            each(assembly, Place::Raw(end))?;
         }
     }
     Ok(())
 }
 
-/// Calls `each` with the transactions at sorted positions of one lane, not decoded; without those that are
+/// The transactions at sorted addresses of one lane, without those that are not in the journal.
+pub(crate) fn get(
+    catalog: &Catalog,
+    addresses: &[Address],
+    payload: bool,
+    found: &mut dyn FnMut(Transaction),
+) -> io::Result<()> {
+    walk(catalog, addresses, payload, |assembly, place| {
+        match place {
+            Place::Sealed(segment) => {
+                if let Some(transaction) = segment.get(assembly.position.offset())? {
+                    found(transaction);
+                }
+            }
+            Place::Raw(end) => {
+                let mut transaction = Transaction::default();
+                assembly.assemble(&end.borrowed(), None, true, &mut transaction)?;
+                found(transaction);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` with the transactions at sorted addresses of one lane, not decoded; without those that are
 /// not in the journal, or incomplete.
 pub(crate) fn visit(
     catalog: &Catalog,
-    positions: &[Position],
-    each: &mut dyn FnMut(Position, &Undecoded<'_>),
+    addresses: &[Address],
+    each: &mut dyn FnMut(Address, &Undecoded<'_>),
 ) -> io::Result<()> {
-    let (files, state) = (&catalog.files, catalog.segments.read());
-    let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
-    for position in positions {
-        let number = position.segment();
-        if state.sealed.contains_key(&number) {
-            let segment = match sealed.take() {
-                Some(segment) if segment.number == number => segment,
-                _ => state.open_sealed(files, number, true)?,
-            };
-            let each = &mut |undecoded: &Undecoded<'_>| each(*position, undecoded);
-            sealed.insert(segment).visit(position.offset(), each)?;
-        } else if state.raw.contains(&number)
-            && let Some(end) = frame_of(files, &state, *position, &mut raw)?
-            && end.kind == Kind::Completed
-        {
-            let assembly = Assembly { files, state: &state, position: *position };
-            let (before, is_complete) = assembly.chain(&end.borrowed())?;
-            let frames = before.iter().chain([&end]);
-            let records: Vec<_> = frames.map(|frame| (frame.kind, &frame.payload[..])).collect();
-            if is_complete {
-                each(*position, &Undecoded::new(&records));
+    walk(catalog, addresses, true, |assembly, place| {
+        let address = Address { lane: assembly.files.lane, position: assembly.position };
+        match place {
+            Place::Sealed(segment) => {
+                segment
+                    .visit(assembly.position.offset(), &mut |undecoded| each(address, undecoded))?;
+            }
+            Place::Raw(end) => {
+                let (before, is_complete) = assembly.chain(&end.borrowed())?;
+                let frames = before.iter().chain([&end]);
+                let records: Vec<_> =
+                    frames.map(|frame| (frame.kind, &frame.payload[..])).collect();
+                if is_complete {
+                    each(address, &Undecoded::new(&records));
+                }
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 fn frame_at(files: &Files, state: &Segments, position: Position) -> io::Result<Option<Frame>> {

@@ -146,7 +146,7 @@ fn kept() -> weir_journal::Settings {
     }
 }
 
-/// Two words that are next to each other in the newest bodies.
+/// Two words that are next to each other in a body of the middle of the journal.
 fn phrase(journal: &Journal, count: u64) -> Result<String, Failure> {
     let mut reader = journal.reader(0, Position::START);
     for _ in 0..count / 2 {

@@ -157,9 +157,18 @@ pub(super) fn write(lane: &mut Lane, number: u64) {
 
 /// Appends, and waits for a segment if none is ready.
 pub(super) fn append(lane: &mut Lane, received: &Received<'_>, completed: &Completed<'_>) {
-    let refused = || lane.append(received, completed).err();
-    let full = std::iter::from_fn(refused).inspect(|why| assert_eq!(*why, Refused::Full));
-    full.for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+    until_there_is_room(|| lane.append(received, completed));
+}
+
+/// Writes to a lane, and waits for a segment if none is ready.
+pub(super) fn until_there_is_room<T>(mut write: impl FnMut() -> Result<T, Refused>) -> T {
+    loop {
+        match write() {
+            Ok(written) => return written,
+            Err(why) => assert_eq!(why, Refused::Full),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

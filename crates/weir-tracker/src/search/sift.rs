@@ -25,6 +25,9 @@ const BATCH_BYTES: usize = 2 << 20;
 /// Batches that are not looked through after one in which nearly all transactions had the words.
 const SKIPPED: usize = 8;
 
+/// Words of a phrase that are looked for: each is a bit of [`Seen::words`].
+const MAX_WORDS: usize = u64::BITS as usize;
+
 /// The words that every hit of a query has.
 #[derive(Debug)]
 pub(crate) struct Sift {
@@ -215,10 +218,11 @@ fn is_encoded(text: Text<'_>, bytes: &[u8], lower: &[u8]) -> bool {
 impl Phrase {
     /// None without words.
     fn new(words: &[String]) -> Option<Self> {
-        let longest = (0..words.len().min(64)).max_by_key(|at| words[*at].len())?;
-        let is_cut = words.len() > 64 || words.iter().any(|word| word.len() >= MAX_WORD_BYTES);
-        let words = words.iter().take(64);
-        let words = words.map(|word| Finder::new(word.as_bytes()).into_owned()).collect();
+        let is_cut =
+            words.len() > MAX_WORDS || words.iter().any(|word| word.len() >= MAX_WORD_BYTES);
+        let words = &words[..words.len().min(MAX_WORDS)];
+        let longest = (0..words.len()).max_by_key(|at| words[*at].len())?;
+        let words = words.iter().map(|word| Finder::new(word.as_bytes()).into_owned()).collect();
         Some(Self { words, longest, is_cut })
     }
 

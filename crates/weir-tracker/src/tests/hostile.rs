@@ -22,7 +22,7 @@ fn write(bench: &mut Bench, number: u64, head: &[u8], body: &[u8], keys: &[(&str
     append(&mut bench.lanes[0], &received, &completed);
 }
 
-fn gzip(body: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(body: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(body).unwrap();
     encoder.finish().unwrap()

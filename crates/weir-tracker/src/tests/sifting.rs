@@ -1,16 +1,16 @@
-//! Words are found in whatever form they were recorded, and hits are not read in vain.
+//! Words are found in whatever form they were recorded.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use weir_journal::{Completed, Outcome, Position, Received, Side};
 
-use super::{Bench, NOON, append, id, number, settings};
+use super::hostile::gzip;
+use super::{Bench, NOON, append, id, number, settings, until_there_is_room};
 use crate::Query;
 use crate::search::check::Subject;
 
-/// Words that occur next to each other in any order, one that is cut off, and two that are no ASCII but have
-/// ASCII letters in lower case (a Kelvin sign).
+/// Words that occur next to each other in any order: one is longer than what is compared of a word, two are not
+/// ASCII, and one of these has only ASCII letters in lower case (it begins with a Kelvin sign).
 const WORDS: [&str; 9] = [
     "alpha",
     "beta",
@@ -22,12 +22,6 @@ const WORDS: [&str; 9] = [
     "\u{212a}elvin",
     "long678901234567890123456789012345678901234567890123456789012345678901234567890",
 ];
-
-fn gzip(text: &str) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
 
 /// Text of some words, with separators of any kind.
 fn text(random: &mut fastrand::Rng) -> String {
@@ -53,7 +47,7 @@ fn body(random: &mut fastrand::Rng) -> (&'static [u8], Vec<u8>) {
         format!("{{\"text\":\"{}\"}}", text.chars().map(escape).collect::<String>())
     };
     match random.u8(..7) {
-        0 => (b"Content-Encoding: gzip\r\n", gzip(&text)),
+        0 => (b"Content-Encoding: gzip\r\n", gzip(text.as_bytes())),
         1 => (b"content-type: application/json\r\n", escaped().into_bytes()),
         2 => {
             let form = text.replace('a', "%61").replace(' ', "+").into_bytes();
@@ -95,21 +89,12 @@ fn write(bench: &mut Bench, random: &mut fastrand::Rng, number: u64) {
     }
     // In parts, which a word may lie across.
     let lane = &mut bench.lanes[0];
-    let handle = loop {
-        match lane.start(&received) {
-            Ok(handle) => break handle,
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
+    let handle = until_there_is_room(|| lane.start(&received));
     for part in request_body.chunks(7) {
-        while lane.part(handle, Side::Request, part).is_err() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_there_is_room(|| lane.part(handle, Side::Request, part));
     }
     completed.request_body = b"";
-    while lane.complete(handle, &completed).is_err() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until_there_is_room(|| lane.complete(handle, &completed));
 }
 
 #[test]
