@@ -53,7 +53,7 @@ impl Pace {
         self.fast.set(if is_fast { IS_FAST.min(self.fast.get() + 1) } else { 0 });
     }
 
-    /// No event came during a sleep in the ring.
+    /// No event came during a sleep in the ring, or the thread does not sleep at all.
     fn slow_down(&self) {
         self.fast.set(0);
     }
@@ -76,6 +76,8 @@ pub(crate) struct Ring<M: Member> {
     is_scheduled: Cell<bool>,
     /// That task is to watch that something is submitted.
     is_guarded: Cell<bool>,
+    /// [`Ring::park`] was called since the watch began.
+    has_parked: Cell<bool>,
     pace: Pace,
     statistics: Cell<Statistics>,
 }
@@ -108,6 +110,7 @@ impl<M: Member> Ring<M> {
             driver: RefCell::new(Waker::noop().clone()),
             is_scheduled: Cell::default(),
             is_guarded: Cell::default(),
+            has_parked: Cell::default(),
             pace: Pace::default(),
             statistics: Cell::default(),
         })
@@ -178,6 +181,7 @@ impl<M: Member> Ring<M> {
     /// Submits what was started, and completes what is complete. To be called before the thread sleeps;
     /// sleeps itself for a moment if events come fast.
     pub(crate) fn park(&self) {
+        self.has_parked.set(true);
         match self.pace.sleep() {
             Some(sleep) if !self.is_scheduled.get() => {
                 if !self.turn(Some(sleep)) {
@@ -241,18 +245,28 @@ impl<M: Member> Ring<M> {
         }
     }
 
-    /// Whether anything was started for [`Ring::park`] since the last call.
-    pub(crate) fn take_guarded(&self) -> bool {
+    /// Begins a watch if anything was started for [`Ring::park`] since the last one.
+    pub(crate) fn begin_watch(&self) -> bool {
+        self.has_parked.set(false);
         self.is_guarded.replace(false)
+    }
+
+    /// A watch is over. A thread that never sleeps leaves submissions to the driver.
+    pub(crate) fn end_watch(&self) {
+        if !self.has_parked.get() {
+            self.pace.slow_down();
+        }
     }
 
     fn send_unsent(&self) {
         let mut unsent = self.unsent.take();
         for socket in unsent.drain(..) {
             if let Some(Unsent { bytes, is_awaited }) = socket.take_unsent() {
-                self.start(socket, Order::Send(bytes));
+                let kernel = &mut *self.kernel.borrow_mut();
+                // Submitted by this turn: nobody has to be woken for that.
+                kernel.start(socket, Order::Send(bytes));
                 if !is_awaited {
-                    self.kernel.borrow_mut().sleep_on();
+                    kernel.sleep_on();
                 }
             }
         }

@@ -409,6 +409,7 @@ fn a_task_that_is_always_ready_holds_up_no_other() {
                 socket.read_exact(&mut [0; 4]).await.unwrap();
             }
             busy.abort();
+            assert!(!thread::current().unwrap().is_fast(), "it does not sleep");
         });
     }
 }

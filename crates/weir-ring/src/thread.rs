@@ -79,6 +79,10 @@ pub fn turn_soon() {
 
 /// Waits until the peers of all sockets, the dropped ones included, have taken what was written.
 pub async fn settle() {
+    // What was written last may not be submitted yet.
+    if let Some(ring) = current() {
+        ring.turn(None);
+    }
     while current().is_some_and(|ring| ring.blocked() > 0) {
         tokio::time::sleep(SETTLE_INTERVAL).await;
     }
@@ -126,12 +130,13 @@ pub fn driver() -> io::Result<impl Future<Output = ()>> {
         }
         if guard.as_mut().is_some_and(|guard| guard.as_mut().poll(cx).is_ready()) {
             guard = None;
+            ring.end_watch();
             is_due = true;
         }
         if is_due {
             ring.turn(None);
         }
-        if guard.is_none() && ring.take_guarded() {
+        if guard.is_none() && ring.begin_watch() {
             let sleep = guard.insert(Box::pin(tokio::time::sleep(GUARD_INTERVAL)));
             // Not over yet: this registers the waker.
             let _ = sleep.as_mut().poll(cx);
