@@ -153,8 +153,11 @@ impl Uploader {
         if self.staged.is_none() {
             self.stage()?;
         }
-        if self.staged.is_some() {
+        // A gap without any segment is an archive too: whoever searches the bucket has to see the gap.
+        if self.staged.is_some() || self.gaps.first().is_some() {
             self.write_info().await?;
+        }
+        if self.staged.is_some() {
             self.upload().await?;
             return Ok(true);
         }
