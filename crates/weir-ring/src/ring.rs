@@ -14,6 +14,9 @@ use tokio::io::unix::AsyncFd;
 const MAX_SPARE: usize = 128;
 /// Largest of them, in bytes.
 const MAX_SPARE_BYTES: usize = 16 << 10;
+/// Most dropped sockets that wait until their peers take the rest, as `net.ipv4.tcp_max_orphans` bounds those
+/// of the kernel. Each holds a descriptor and up to 64 KiB.
+pub(crate) const MAX_ORPHANS: usize = 256;
 
 /// Longest sleep in the ring.
 const SLEEP: Duration = Duration::from_micros(250);
@@ -29,6 +32,8 @@ pub struct Statistics {
     pub completed: u64,
     /// Receives that found no provided buffer, so that a call of their own reads the bytes.
     pub without_buffer: u64,
+    /// Sockets that were reset when they were dropped, because too many dropped ones waited for their peers.
+    pub orphans_reset: u64,
 }
 
 /// Whether events come so fast that the thread sleeps in the ring: one call then submits, sleeps and
@@ -67,6 +72,8 @@ pub(crate) struct Ring<M: Member> {
     unsent: RefCell<Vec<Rc<M>>>,
     /// Number of sockets that wait until they accept bytes.
     blocked: Cell<usize>,
+    /// Number of those that were dropped.
+    orphans: Cell<usize>,
     /// Nothing waits any more.
     is_over: Cell<bool>,
     spare: RefCell<Vec<Vec<u8>>>,
@@ -105,6 +112,7 @@ impl<M: Member> Ring<M> {
             kernel: RefCell::new(Kernel::new()?),
             unsent: RefCell::default(),
             blocked: Cell::default(),
+            orphans: Cell::default(),
             is_over: Cell::default(),
             spare: RefCell::default(),
             driver: RefCell::new(Waker::noop().clone()),
@@ -158,6 +166,20 @@ impl<M: Member> Ring<M> {
 
     pub(crate) fn blocked(&self) -> usize {
         self.blocked.get()
+    }
+
+    /// A dropped socket waits until its peer takes the rest. False if too many do.
+    pub(crate) fn add_orphan(&self) -> bool {
+        let has_room = self.orphans.get() < MAX_ORPHANS;
+        match has_room {
+            true => self.orphans.set(self.orphans.get() + 1),
+            false => self.count(|one| one.orphans_reset += 1),
+        }
+        has_room
+    }
+
+    pub(crate) fn remove_orphan(&self) {
+        self.orphans.set(self.orphans.get().saturating_sub(1));
     }
 
     /// Whether the thread is at its end.
@@ -326,6 +348,7 @@ impl<M: Member> Ring<M> {
             && kernel.has_all_buffers()
             && self.unsent.borrow().is_empty()
             && self.blocked.get() == 0
+            && self.orphans.get() == 0
     }
 
     /// Whether the thread would sleep in the ring.

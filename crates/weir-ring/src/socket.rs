@@ -28,7 +28,8 @@ const ORPHAN_TIME: Duration = Duration::from_secs(30);
 /// A connected stream socket, TCP or Unix.
 ///
 /// Bytes that were written are sent at the end of the thread's turn; an error is reported by the next
-/// write, flush or shutdown. After a drop what was written is still sent, as with every socket, for 30 s at most.
+/// write, flush or shutdown. After a drop what was written is still sent, as with every socket, for 30 s at most;
+/// if too many dropped sockets wait for their peers already, the connection is reset.
 #[derive(Debug)]
 pub struct Socket {
     shared: Rc<Shared>,
@@ -73,6 +74,8 @@ struct WriteSide {
     is_sending: bool,
     /// The task that waits until the socket accepts bytes.
     blocked: Option<AbortHandle>,
+    /// Dropped while it waits for that.
+    is_orphan: bool,
     error: Option<Errno>,
     waker: Option<Waker>,
 }
@@ -216,7 +219,26 @@ impl Shared {
         if write.blocked.is_none() {
             self.ring.count_blocked(1);
             write.blocked = Some(spawn_local(unblock(Rc::clone(self))).abort_handle());
+            if self.dropped.get().is_some() {
+                self.orphan(write);
+            }
         }
+    }
+
+    /// The dropped socket waits until its peer takes the rest; resets the connection if too many do.
+    fn orphan(&self, write: &mut WriteSide) {
+        write.is_orphan = self.ring.add_orphan();
+        if !write.is_orphan {
+            self.reset();
+            write.fail(Errno::NOBUFS);
+            self.forget_blocked(write);
+        }
+    }
+
+    /// Has the connection be reset when its descriptor is closed.
+    fn reset(&self) {
+        // Fails if the connection is closed already.
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 
     /// The socket accepts bytes, or is given up.
@@ -237,6 +259,9 @@ impl Shared {
         if let Some(task) = write.blocked.take() {
             self.ring.count_blocked(-1);
             task.abort();
+        }
+        if std::mem::take(&mut write.is_orphan) {
+            self.ring.remove_orphan();
         }
     }
 
@@ -473,11 +498,7 @@ impl Socket {
 
     /// Resets the connection on drop, without what is unsent.
     pub fn reset_on_drop(&self) {
-        // Fails if the connection is closed already.
-        let _ = rustix::net::sockopt::set_socket_linger(
-            &self.shared.fd,
-            Some(std::time::Duration::ZERO),
-        );
+        self.shared.reset();
         self.is_reset.set(true);
     }
 }
@@ -503,6 +524,8 @@ impl Drop for Socket {
         if self.is_reset.get() {
             write.unsent.clear();
             self.shared.forget_blocked(write);
+        } else if write.blocked.is_some() {
+            self.shared.orphan(write);
         }
     }
 }

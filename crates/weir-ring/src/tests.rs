@@ -1,11 +1,14 @@
 //! Sockets on a real ring, also with completions that come late and in any order.
 
+use crate::ring::MAX_ORPHANS;
 use crate::socket::{Readable, Socket};
 use crate::{adopt, driver, start, thread};
 use io_uring::{IoUring, cqueue};
 use std::future::poll_fn;
 use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -233,12 +236,26 @@ fn a_drop_cancels_what_waits_and_closes_the_socket() {
 
 /// Writes until the peer takes no more.
 async fn fill(socket: &mut Socket) {
-    let full = async {
-        loop {
-            socket.write_all(&[b'x'; 1000]).await.unwrap();
+    let ring = thread::current().unwrap();
+    let before = ring.blocked();
+    loop {
+        let write = poll_fn(|cx| Poll::Ready(Pin::new(&mut *socket).poll_write(cx, &[b'x'; 1000])));
+        match write.await {
+            Poll::Pending if ring.blocked() > before => return,
+            Poll::Pending => yield_now().await,
+            Poll::Ready(written) => assert!(written.unwrap() > 0),
         }
-    };
-    assert!(tokio::time::timeout(Duration::from_millis(100), full).await.is_err());
+    }
+}
+
+/// Connected by TCP, with room for few bytes.
+fn tcp_pair() -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 16 << 10).unwrap();
+    let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(&own, 16 << 10).unwrap();
+    own.set_nonblocking(true).unwrap();
+    (adopt(own.into()).unwrap(), listener.accept().unwrap().0)
 }
 
 #[test]
@@ -257,6 +274,41 @@ fn what_a_slow_peer_has_not_taken_arrives_after_a_drop() {
         crate::settle().await;
         clean().await;
         assert!(reader.join().unwrap() > 100_000);
+    });
+}
+
+#[test]
+fn dropped_sockets_beyond_a_bound_are_reset() {
+    run(None, async || {
+        let reset = || crate::statistics().orphans_reset;
+        let mut peers = Vec::new();
+        for _ in 0..MAX_ORPHANS + 3 {
+            let (mut socket, peer) = tcp_pair();
+            fill(&mut socket).await;
+            drop(socket);
+            peers.push(peer);
+        }
+        assert_eq!(reset(), 3);
+        // Closed once the task that has waited for the peer is gone.
+        yield_now().await;
+        let end = |mut peer: TcpStream| peer.read_to_end(&mut Vec::new());
+        for _ in 0..3 {
+            let error = end(peers.pop().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+        // One that ends makes room for another.
+        let first = peers.remove(0);
+        let first = std::thread::spawn(move || end(first));
+        while !first.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(first.join().unwrap().is_ok());
+        let (mut socket, peer) = tcp_pair();
+        fill(&mut socket).await;
+        drop((socket, peer));
+        assert_eq!(reset(), 3);
+        drop(peers);
+        clean().await;
     });
 }
 

@@ -132,5 +132,6 @@ fn count_ring(worker: &Worker, before: weir_ring::Statistics) -> weir_ring::Stat
     worker.stats.ring_enters.add(now.enters - before.enters);
     worker.stats.ring_operations.add(now.completed - before.completed);
     worker.stats.ring_without_buffer.add(now.without_buffer - before.without_buffer);
+    worker.stats.ring_orphans_reset.add(now.orphans_reset - before.orphans_reset);
     now
 }

@@ -254,6 +254,8 @@ counters! {
     ring_operations,
     /// Receives that found no free buffer, so that a call of their own read the bytes.
     ring_without_buffer,
+    /// Dropped sockets that were reset, because too many waited for slow peers already.
+    ring_orphans_reset,
     /// Requests in flight now.
     active,
     /// Requests whose client disconnected, or whose response was aborted.

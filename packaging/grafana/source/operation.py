@@ -181,6 +181,7 @@ PROCESS = dashboard(
             query(rate("weir_ring_enters_total"), "calls"),
             query(rate("weir_ring_operations_total"), "operations"),
             query(rate("weir_ring_without_buffer_total"), "without a buffer"),
+            query(rate("weir_ring_orphans_reset_total"), "reset with a slow peer"),
             unit="ops",
             width=THIRD,
         ),

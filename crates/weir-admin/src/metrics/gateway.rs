@@ -44,6 +44,8 @@ const CONNECTIONS: &[Row<Snapshot>] = &[
         "Operations of connections that io_uring has completed."),
     (Counter, "weir_ring_without_buffer_total", |s| s.totals.ring_without_buffer as f64,
         "Receives that found no free buffer, so that a call of their own read the bytes."),
+    (Counter, "weir_ring_orphans_reset_total", |s| s.totals.ring_orphans_reset as f64,
+        "Closed connections that were reset, because 256 of the worker waited for slow peers already."),
     (Gauge, "weir_connections", |s| s.totals.connections as f64,
         "Open client connections."),
     (Counter, "weir_connections_accepted_total", |s| s.totals.accepted as f64,
