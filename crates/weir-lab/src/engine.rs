@@ -32,12 +32,39 @@ use plan::Plan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
+use strum::EnumString;
 use tls::Tls;
+
+/// How the loops wait for connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum Io {
+    /// By io_uring where it is possible, otherwise by epoll.
+    #[default]
+    Auto,
+    /// By epoll.
+    Epoll,
+    /// By io_uring; without it there is no run.
+    Ring,
+}
+
+impl Io {
+    /// Whether it is io_uring.
+    fn is_ring(self) -> Result<bool, EngineError> {
+        match (self, weir_ring::probe()) {
+            (Self::Epoll, _) | (Self::Auto, Err(_)) => Ok(false),
+            (_, Ok(())) => Ok(true),
+            (Self::Ring, Err(error)) => Err(EngineError::Ring(error)),
+        }
+    }
+}
 
 /// Options of a run.
 pub struct Options {
     /// Loops: threads. 0 is [`default_loops`].
     pub loops: u32,
+    /// How they wait for connections.
+    pub io: Io,
     /// Time for requests in flight after the end or a stop. Requests in flight after this time are
     /// aborted and counted as interrupted.
     pub grace: Duration,
@@ -53,6 +80,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             loops: 0,
+            io: Io::default(),
             grace: Duration::from_secs(30),
             seed: 0x5EED,
             sinks: None,
@@ -140,6 +168,8 @@ pub struct Summary {
     pub open: bool,
     /// From the start of the run to its end.
     pub length: Duration,
+    /// The loops have waited for connections by io_uring.
+    pub is_ring: bool,
 }
 
 /// Reasons why a program cannot be run.
@@ -156,6 +186,9 @@ pub enum EngineError {
     /// A thread or its runtime cannot be created.
     #[error("a loop cannot be started: {0}")]
     Loop(std::io::Error),
+    /// io_uring is required, and not possible.
+    #[error("io_uring is not possible: {0}; use --io epoll")]
+    Ring(std::io::Error),
     /// A schedule's timer cannot be created or read.
     #[error("a schedule's timer failed: {0}")]
     Timer(std::io::Error),
@@ -194,6 +227,7 @@ pub fn run(
         plan,
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
+    let is_ring = options.io.is_ring()?;
     let mut collector = Collector::new(program.labels.len(), loops, open);
     let mut rate_steps = Vec::new();
     for batch in batch::batches(&program) {
@@ -207,7 +241,7 @@ pub fn run(
                 while let Some(executor) = search.next() {
                     let part = Batch { groups: vec![(*index, executor)], ..batch };
                     let before = collector.start_part();
-                    batch::run(&common, &part, loops, options, &mut collector, watch)?;
+                    batch::run(&common, &part, (loops, is_ring), options, &mut collector, watch)?;
                     let step = search.evaluate(&collector.end_part(&before));
                     watch(&Event::RateStep(&step));
                     rate_steps.push(step);
@@ -216,7 +250,7 @@ pub fn run(
                     }
                 }
             }
-            _ => batch::run(&common, &batch, loops, options, &mut collector, watch)?,
+            _ => batch::run(&common, &batch, (loops, is_ring), options, &mut collector, watch)?,
         }
     }
     collector.end(watch);
@@ -231,6 +265,7 @@ pub fn run(
         transactions: program.transactions(),
         open,
         length: options.clock.steady.elapsed(),
+        is_ring,
         total,
     })
 }

@@ -42,6 +42,8 @@ pub struct Options {
     pub baseline: Option<PathBuf>,
     /// Loops of the engine; 0 is half of the cores.
     pub loops: u32,
+    /// How they wait for connections.
+    pub io: engine::Io,
     /// Seed of random numbers.
     pub seed: u64,
 }

@@ -103,11 +103,11 @@ impl Collector {
     }
 }
 
-/// Runs a batch to its end.
+/// Runs a batch to its end: in a number of loops, by io_uring or by epoll.
 pub(super) fn run(
     common: &Arc<Common>,
     batch: &Batch,
-    loops: u32,
+    (loops, is_ring): (u32, bool),
     options: &Options,
     collector: &mut Collector,
     watch: &mut dyn FnMut(&Event<'_>),
@@ -124,6 +124,7 @@ pub(super) fn run(
             started: started.clone(),
             start,
             loop_of: (index, loops),
+            is_ring,
             sink: options.sinks.as_ref().map(|create| create()),
             sender: sender.clone(),
         };
@@ -150,14 +151,18 @@ struct LoopShare {
     started: Vec<Arc<AtomicU64>>,
     start: u64,
     loop_of: (u32, u32),
+    is_ring: bool,
     sink: Option<Sink>,
     sender: Sender<Interval>,
 }
 
 impl LoopShare {
     fn run(self) -> Result<(), EngineError> {
+        // Declared before the runtime, with which the tasks end: the ring ends after them.
+        let _ring = self.is_ring.then(weir_ring::start).transpose().map_err(EngineError::Loop)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
+            .on_thread_park(weir_ring::park)
             .event_interval(EVENT_INTERVAL)
             .build_local(LocalOptions::default())
             .map_err(EngineError::Loop)?;
@@ -166,6 +171,8 @@ impl LoopShare {
 
     async fn work(self) -> Result<(), EngineError> {
         let program = &self.common.plan.program;
+        let driver = weir_ring::driver().map_err(EngineError::Loop)?;
+        let driving = tokio::task::spawn_local(driver);
         let open = self.batch.groups.iter().any(|(_, executor)| super::is_open(executor));
         let now = nanos(self.common.clock.steady.elapsed());
         let recorder = Recorder::new(program.labels.len(), open, now, self.sink);
@@ -193,6 +200,7 @@ impl LoopShare {
             let ended = group.await.unwrap_or(Err(EngineError::Panicked));
             result = result.and(ended);
         }
+        driving.abort();
         watching.abort();
         handing.abort();
         // The receiver is gone if the run failed.

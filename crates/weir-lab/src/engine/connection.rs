@@ -134,6 +134,7 @@ impl Connection {
         http2: bool,
         stream: TcpStream,
     ) -> Result<Self, RequestError> {
+        let stream = socket(stream).map_err(|error| RequestError::from_connect(&error))?;
         let stream = if origin.tls {
             let name = ServerName::try_from(origin.host.clone()).map_err(|_| {
                 RequestError::new(ErrorKind::Tls, "the host is not a valid TLS server name")
@@ -167,8 +168,30 @@ impl Connection {
     }
 }
 
+/// A connected socket: on the ring of the loop if there is one.
+pub(super) type Socket = Either<weir_ring::Socket, TcpStream>;
+
 /// A connection without TLS or with it.
-pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+pub(super) type Stream = Either<Socket, Box<TlsStream<Socket>>>;
+
+fn socket(stream: TcpStream) -> io::Result<Socket> {
+    Ok(match weir_ring::is_started() {
+        true => Either::Left(weir_ring::adopt(stream.into_std()?.into())?),
+        false => Either::Right(stream),
+    })
+}
+
+/// Notices from now on what the server does, without a read.
+pub(super) fn watch(stream: &Stream) {
+    let socket = match stream {
+        Either::Left(socket) => socket,
+        Either::Right(tls) => tls.get_ref().0,
+    };
+    // Without a ring the runtime does so.
+    if let Either::Left(socket) = socket {
+        socket.watch();
+    }
+}
 
 /// Reads into `buffer` like [`AsyncRead::poll_read`] and returns the number of bytes.
 #[inline]

@@ -4,7 +4,7 @@
 //! does not fill the buffer means for tokio that no bytes are left, so that the next read waits
 //! without a system call. The response is parsed in the read buffer of the loop.
 
-use super::connection::{Stream, poll_bytes};
+use super::connection::{Stream, poll_bytes, watch};
 use super::event_loop::Loop;
 use super::plan::Capture;
 use super::request_error::RequestError;
@@ -155,6 +155,7 @@ impl Http1 {
             };
             match complete {
                 Ok(true) => {
+                    watch(&self.stream);
                     return Poll::Ready(Ok(progress.finish(events, self.unsent.is_empty())));
                 }
                 Ok(false) => {}

@@ -40,6 +40,7 @@ impl Runner<'_> {
         let watch = Watch::start(observer, every, clock.steady).map_err(RunError::Watch)?;
         let options = engine::Options {
             loops: self.options.loops,
+            io: self.options.io,
             seed: self.options.seed.wrapping_add(next.round.number as u64),
             clock,
             ..engine::Options::default()

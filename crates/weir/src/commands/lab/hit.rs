@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let load = Load {
         program,
         ports: &ports,
-        threads: args.threads,
+        loops: args.loops,
         jtl: args.jtl.as_deref(),
         json: args.json,
         open: args.rate.is_some(),

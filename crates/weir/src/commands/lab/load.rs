@@ -6,7 +6,7 @@ use crate::descriptors;
 use anyhow::Context;
 use std::fs::File;
 use std::path::Path;
-use weir_lab::engine::{self, Control, Event, Options, Summary};
+use weir_lab::engine::{self, Control, Event, Io, Options, Summary};
 use weir_lab::jtl::Writer;
 use weir_lab::measure::{Measurement, RoundConditions, SERVER};
 use weir_lab::observe::{Observer, listening_on};
@@ -14,14 +14,35 @@ use weir_lab::program::Program;
 use weir_lab::record::Clock;
 use weir_lab::results::{FolderError, ServerRow, Total};
 
+/// Options of the engine's loops.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(super) struct Loops {
+    /// Threads [default: half of the cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// How threads wait for connections: auto (io_uring where possible), epoll or ring
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = io)]
+    pub(super) io: Io,
+}
+
+impl Loops {
+    /// Number of loops; 0 is half of the cores.
+    pub(super) fn number(&self) -> u32 {
+        self.threads.unwrap_or(0)
+    }
+}
+
+fn io(text: &str) -> Result<Io, String> {
+    text.parse().map_err(|_| "write auto, epoll or ring".to_owned())
+}
+
 /// The load.
 pub(super) struct Load<'a> {
     pub(super) program: Program,
     /// Target ports on this machine. Processes that listen on them are observed, to find out
     /// whether the server or the generator was saturated.
     pub(super) ports: &'a [u16],
-    /// Loops of the engine; `None` is half of the cores.
-    pub(super) threads: Option<u32>,
+    pub(super) loops: Loops,
     /// Results file with one row per sample, in JMeter's format.
     pub(super) jtl: Option<&'a Path>,
     /// Print one JSON line per second.
@@ -55,7 +76,8 @@ impl Load<'_> {
         let clock = Clock::start();
         let writer = self.jtl.map(|path| rows(path, &self.program, clock)).transpose()?;
         let options = Options {
-            loops: self.threads.unwrap_or(0),
+            loops: self.loops.number(),
+            io: self.loops.io,
             sinks: writer.clone().map(|writer| Box::new(move || writer.sink()) as _),
             clock,
             ..Options::default()

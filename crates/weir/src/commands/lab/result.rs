@@ -84,6 +84,7 @@ impl<'l> Report<'l> {
             "interrupted": summary.interrupted,
             "stopped": summary.stopped,
             "generator": total.busiest_loop(),
+            "io": io(summary),
             "server": self.server,
             "verdict": self.verdict,
             "reasons": self.reasons,
@@ -122,7 +123,8 @@ impl<'l> Report<'l> {
             figures.connects
         ));
         let percent = |share: f64| format!("{:.0} % of a core", 100.0 * share);
-        text.push_str(&format!("busiest generator thread: {}", percent(total.busiest_loop())));
+        let busiest = percent(total.busiest_loop());
+        text.push_str(&format!("busiest generator thread: {busiest}, with {}", io(summary)));
         if let Some(server) = self.server {
             text.push_str(&format!("; server: {}", percent(server)));
         }
@@ -177,4 +179,9 @@ fn bytes(count: u64) -> String {
         10_000..10_000_000 => format!("{:.1} KiB", count as f64 / 1024.0),
         _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
     }
+}
+
+/// How the generator has waited for connections.
+fn io(summary: &weir_lab::engine::Summary) -> &'static str {
+    if summary.is_ring { "ring" } else { "epoll" }
 }

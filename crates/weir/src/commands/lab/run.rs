@@ -4,6 +4,7 @@ mod outcome;
 mod plan;
 mod scenario;
 
+use super::load::Loops;
 use crate::exit::Exit;
 use anyhow::{Context, ensure};
 use aws_lc_rs::digest;
@@ -73,9 +74,8 @@ pub(crate) struct Args {
     /// Write a JTL file (JMeter) with a row for each sample of a plan
     #[arg(short = 'l', long, value_name = "FILE")]
     jtl: Option<PathBuf>,
-    /// Threads [default: half of the cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    loops: Loops,
     /// Print one JSON line per second, and the result as the last line
     #[arg(long)]
     json: bool,

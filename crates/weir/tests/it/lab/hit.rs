@@ -49,6 +49,38 @@ fn a_constant_rate_is_sent() {
 }
 
 #[test]
+fn both_kinds_of_waiting_for_connections_send_the_same() {
+    let echo = harness::echo(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, "x".repeat(300_000)).unwrap();
+    let (body, target) = (body.to_str().unwrap(), url(&echo, "/"));
+    let loads: [&[&str]; 3] = [
+        &["-n", "500", "-c", "5"],
+        &["--rate", "200/s", "-d", "1s"],
+        &["-n", "50", "--body", body],
+    ];
+    for load in loads {
+        let results = ["epoll", "auto"].map(|io| {
+            let (result, _) = result(&[&["--io", io, &target], load].concat());
+            assert_eq!(result["samples"], result["ok"], "{io}: {load:?}");
+            result
+        });
+        assert_eq!(
+            (&results[0]["io"], &results[0]["samples"]),
+            (&"epoll".into(), &results[1]["samples"])
+        );
+        assert_eq!(results[0]["sent"], results[1]["sent"]);
+        // Where io_uring is not possible this says so, and `auto` is epoll.
+        let output = hit(&[&["--json", "--io", "ring", &target], load].concat());
+        match results[1]["io"].as_str().unwrap() {
+            "ring" => assert!(String::from_utf8_lossy(&output.stdout).contains("\"io\":\"ring\"")),
+            _ => assert!(String::from_utf8_lossy(&output.stderr).contains("io_uring")),
+        }
+    }
+}
+
+#[test]
 fn a_body_and_fields_are_sent() {
     let echo = harness::echo(&[]);
     let folder = tempfile::tempdir().unwrap();
@@ -109,6 +141,7 @@ fn an_invalid_command_line_is_explained() {
         (&["--rate", "none", "http://127.0.0.1/"], "rate"),
         (&["-n", "5", "-d", "5s", "http://127.0.0.1/"], "cannot be used with"),
         (&["-X", "NO SPACE", "http://127.0.0.1/"], "method"),
+        (&["--io", "kqueue", "http://127.0.0.1/"], "auto, epoll or ring"),
     ] {
         let output = hit(args);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,5 +1,6 @@
 //! Arguments of `weir lab hit`, and their program.
 
+use super::super::load::Loops;
 use crate::duration;
 use anyhow::{Context, bail, ensure};
 use std::path::PathBuf;
@@ -83,9 +84,8 @@ pub(crate) struct Args {
     /// Write a JTL file (JMeter) with a row for each request
     #[arg(short = 'l', long, value_name = "FILE")]
     pub(super) jtl: Option<PathBuf>,
-    /// Threads [default: half of the cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(super) threads: Option<u32>,
+    #[command(flatten)]
+    pub(super) loops: Loops,
     /// Print one JSON line per second, and the result as the last line
     #[arg(long)]
     pub(super) json: bool,

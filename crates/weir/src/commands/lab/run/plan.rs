@@ -54,7 +54,7 @@ fn load(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     let load = Load {
         ports: &local_ports(&program),
         program,
-        threads: args.threads,
+        loops: args.loops,
         jtl: args.jtl.as_deref(),
         json: args.json,
         open: false,

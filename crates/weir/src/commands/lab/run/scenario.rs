@@ -54,7 +54,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         },
         quick: args.level() == Level::Quick,
         baseline: args.baseline.clone(),
-        loops: args.threads.unwrap_or(0),
+        loops: args.loops.number(),
+        io: args.loops.io,
         seed: SEED,
     };
     let mut progress = Progress::new(args.json);
