@@ -83,7 +83,7 @@ package-test: ## Build, install, use and remove packages of the shipped binary; 
 	@for name in monitoring tarball image deb chart; do \
 	echo "packages: $$name"; WEIR_BIN=$(PACKAGED) python3 packaging/test/$$name.py; done
 
-# Tests of connections: these run by io_uring as well, where that is possible.
+# Tests of connections: these run by epoll as well, where the others run by io_uring.
 OF_CONNECTIONS := clients:: framing:: http2:: smuggling:: streaming:: tls:: unix_sockets:: upgrades::
 
 .PHONY: test
@@ -93,7 +93,7 @@ test: setup report console ## Every test, the short form of fuzzing included
 	@cd console && $(WITH_NODE) node --run test
 	@rm -f $(TARGET)/second-run
 	@$(WITH_NODE) .ci/tests --workspace --locked
-	@WEIR_TEST_IO=auto .ci/tests --locked -p weir --test it -- $(OF_CONNECTIONS)
+	@WEIR_TEST_IO=epoll .ci/tests --locked -p weir --test it -- $(OF_CONNECTIONS)
 	@mkdir -p $(TARGET)/stripped && objcopy --strip-debug $(TARGET)/debug/weir $(TARGET)/stripped/weir
 	@$(MAKE) --no-print-directory package-test PACKAGED=$(abspath $(TARGET))/stripped/weir
 	@cat $(TARGET)/second-run
@@ -189,4 +189,4 @@ soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 $(SOAK_TEST) monitor::a_quota_survives --nocapture
 	WEIR_KAFKA_KILLS=20 $(SOAK_TEST) shipping::kafka --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) $(SOAK_TEST) under_load --nocapture
-	WEIR_TEST_IO=auto $(SOAK_TEST)
+	WEIR_TEST_IO=epoll $(SOAK_TEST)

@@ -22,7 +22,9 @@ def verdicts(results: dict[str, dict]) -> list[Verdict]:
     for case in CASES:
         for cell in results.get(case.name, {}).get("cells", []):
             for bar in case.bars:
-                found.append(_compared(bar, cell))
+                # Results of before a contender was there say nothing about its bar.
+                if all(bar.subject in each for each in cell["rounds"]):
+                    found.append(_compared(bar, cell))
     found += _cold(results.get(cases.COLD))
     found += _memory(results.get(cases.MEMORY))
     found += _start(results.get(cases.START))
@@ -66,7 +68,7 @@ def _figures(rounds: list[dict], name: str) -> list[str]:
 
 def _compared(bar: Bar, cell: dict) -> Verdict:
     judged = cell["load"] in bar.loads
-    text = bar.text() if judged else "–"
+    text = bar.text(cell["load"]) if judged else "–"
     rounds = cell["rounds"]
     if not rounds:
         reasons = "; ".join(cell["reasons"])
@@ -86,11 +88,11 @@ def _compared(bar: Bar, cell: dict) -> Verdict:
 
 
 def _result(bar: Bar, ratio: float, ratios: list[float], cell: dict) -> str:
-    result = "met" if bar.met(ratio) else "MISSED"
+    result = "met" if bar.met(ratio, cell["load"]) else "MISSED"
     idle = statistics.median(r[bar.reference]["idle"] for r in cell["rounds"])
     if bar.figure == "rate" and idle > _IDLE_LIMIT:
         result += f", but {bar.reference} was {idle:.0%} idle: held back by the load's core"
-    if min(ratios) <= bar.bound <= max(ratios):
+    if min(ratios) <= bar.bound_at(cell["load"]) <= max(ratios):
         result += ", rounds on both sides"
     if cell["disturbed"]:
         result += f", {cell['disturbed']} of {len(ratios)} rounds disturbed"

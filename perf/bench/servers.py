@@ -76,13 +76,13 @@ class Workshop:
     def start(self, fleet: Fleet, kind: str, *, workers: int = 1, cores: set[int],
               backend: int, connections: int = 4096, wait: bool = True,
               settings: dict[str, str] | None = None) -> Server:
-        """Starts `weir`, `weir ring`, `weir pools`, `weir thousand`, `nginx`, `haproxy` or `apache`, in
+        """Starts `weir`, `weir epoll`, `weir pools`, `weir thousand`, `nginx`, `haproxy` or `apache`, in
         front of the upstream on port `backend` if there is one."""
-        starter = {"weir": self._weir, "weir ring": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
+        starter = {"weir": self._weir, "weir epoll": self._weir, "nginx": self._nginx, "haproxy": self._haproxy,
                    "weir pools": self._weir_pools, "apache": self._apache,
                    "weir thousand": self._weir_thousand}[kind]
         command, ports, environment = starter(workers, backend, connections)
-        backend_of_io = {"io": "ring"} if kind == "weir ring" else {}
+        backend_of_io = {"io": "epoll"} if kind == "weir epoll" else {}
         for path, value in {**backend_of_io, **(settings or {})}.items():
             command += ["--set", f"{path}={value}"]
         process = fleet.start(kind, command, cores=cores, environment=environment)

@@ -39,24 +39,12 @@ use tls::Tls;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Io {
-    /// By io_uring where it is possible, otherwise by epoll.
+    /// By io_uring in closed models, where it is possible, otherwise by epoll. In open ones io_uring costs
+    /// more, and its sleep makes the ticks of a schedule late.
     #[default]
     Auto,
     /// By epoll.
     Epoll,
-    /// By io_uring; without it there is no run.
-    Ring,
-}
-
-impl Io {
-    /// Whether it is io_uring.
-    fn is_ring(self) -> Result<bool, EngineError> {
-        match (self, weir_ring::probe()) {
-            (Self::Epoll, _) | (Self::Auto, Err(_)) => Ok(false),
-            (_, Ok(())) => Ok(true),
-            (Self::Ring, Err(error)) => Err(EngineError::Ring(error)),
-        }
-    }
 }
 
 /// Options of a run.
@@ -186,9 +174,6 @@ pub enum EngineError {
     /// A thread or its runtime cannot be created.
     #[error("a loop cannot be started: {0}")]
     Loop(std::io::Error),
-    /// io_uring is required, and not possible.
-    #[error("io_uring is not possible: {0}; use --io epoll")]
-    Ring(std::io::Error),
     /// A schedule's timer cannot be created or read.
     #[error("a schedule's timer failed: {0}")]
     Timer(std::io::Error),
@@ -227,7 +212,7 @@ pub fn run(
         plan,
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
-    let is_ring = options.io.is_ring()?;
+    let is_ring = options.io == Io::Auto && !open && weir_ring::probe().is_ok();
     let mut collector = Collector::new(program.labels.len(), loops, open);
     let mut rate_steps = Vec::new();
     for batch in batch::batches(&program) {

@@ -20,5 +20,5 @@ mod thread;
 pub use ring::Statistics;
 pub use socket::{Readable, Socket};
 pub use thread::{
-    Guard, adopt, driver, is_started, park, probe, settle, start, statistics, turn_soon, wake_at,
+    Guard, adopt, driver, is_started, park, probe, settle, start, statistics, turn_soon,
 };

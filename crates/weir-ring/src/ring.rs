@@ -86,8 +86,6 @@ pub(crate) struct Ring<M: Member> {
     /// [`Ring::park`] was called since the watch began.
     has_parked: Cell<bool>,
     pace: Pace,
-    /// A sleep in the ring ends at this time at the latest.
-    wake_at: Cell<Option<Instant>>,
     statistics: Cell<Statistics>,
 }
 
@@ -122,7 +120,6 @@ impl<M: Member> Ring<M> {
             is_guarded: Cell::default(),
             has_parked: Cell::default(),
             pace: Pace::default(),
-            wake_at: Cell::default(),
             statistics: Cell::default(),
         })
     }
@@ -208,10 +205,8 @@ impl<M: Member> Ring<M> {
     pub(crate) fn park(&self) {
         self.has_parked.set(true);
         match self.pace.sleep() {
-            Some(most) if !self.is_scheduled.get() => {
-                let sleep = self.until_wake(most);
-                let has_received = self.turn(sleep);
-                if !has_received && sleep == Some(most) {
+            Some(sleep) if !self.is_scheduled.get() => {
+                if !self.turn(Some(sleep)) {
                     self.pace.slow_down();
                 }
             }
@@ -220,22 +215,6 @@ impl<M: Member> Ring<M> {
                 self.pace.leave();
             }
         }
-    }
-
-    /// How long a sleep in the ring may be; `None` once if the thread is to wake now.
-    fn until_wake(&self, most: Duration) -> Option<Duration> {
-        let Some(at) = self.wake_at.get() else { return Some(most) };
-        let left = at.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            self.wake_at.set(None);
-            return None;
-        }
-        Some(left.min(most))
-    }
-
-    /// Has a sleep in the ring end at a time, which is in the future.
-    pub(crate) fn wake_at(&self, at: Instant) {
-        self.wake_at.set(Some(at));
     }
 
     /// Submits what was started, and completes what is complete, at first after a sleep until there is

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::Sleep;
 
 /// How long operations wait for their submission at most, while the thread never sleeps.
@@ -74,14 +74,6 @@ pub fn adopt(fd: OwnedFd) -> io::Result<Socket> {
 pub fn turn_soon() {
     if let Some(ring) = current() {
         ring.schedule();
-    }
-}
-
-/// Has the thread sleep in the ring until this time at most, after which its runtime serves timers and
-/// events of other descriptors. Once: to be called again for the next time.
-pub fn wake_at(at: Instant) {
-    if let Some(ring) = current() {
-        ring.wake_at(at);
     }
 }
 

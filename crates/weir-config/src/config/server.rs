@@ -15,9 +15,9 @@ use weir_document::units;
 #[strum(serialize_all = "lowercase")]
 pub enum IoBackend {
     /// By io_uring where it is possible, otherwise by epoll.
+    #[default]
     Auto,
     /// By epoll.
-    #[default]
     Epoll,
     /// By io_uring; without it there is no start.
     Ring,

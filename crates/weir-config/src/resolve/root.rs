@@ -32,9 +32,9 @@ settings! {
         /// Number of worker threads, which handle requests.
         workers = by_hand(Kind::Integer(1, 1024)).absent("one per CPU core"),
         /// How workers wait for client and upstream connections. `ring` is io_uring, which costs less,
-        /// is experimental, and needs Linux 6.1 and a container that permits it. `auto` is `ring` where
-        /// possible, otherwise `epoll`.
-        io = by_hand(Kind::Enum(IoBackend::VARIANTS)).default("epoll"),
+        /// and needs Linux 6.1 and a container that permits it. `auto` is `ring` where possible,
+        /// otherwise `epoll`.
+        io = by_hand(Kind::Enum(IoBackend::VARIANTS)).default("auto"),
         /// Limits on the requests of clients: sizes, times and numbers.
         limits = by_hand(Kind::Object(Limits::SHAPE)),
         /// Graceful shutdown.

@@ -20,7 +20,7 @@ pub(super) struct Loops {
     /// Threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// How threads wait for connections: auto (io_uring where possible), epoll or ring
+    /// How threads wait for connections: auto (io_uring in closed models, where possible) or epoll
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = io)]
     pub(super) io: Io,
 }
@@ -33,7 +33,7 @@ impl Loops {
 }
 
 fn io(text: &str) -> Result<Io, String> {
-    text.parse().map_err(|_| "write auto, epoll or ring".to_owned())
+    text.parse().map_err(|_| "write auto or epoll".to_owned())
 }
 
 /// The load.
