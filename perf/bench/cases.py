@@ -201,6 +201,7 @@ CASES = (
           loads=(SATURATED, FIXED, TWO)),
     _echo("post-100k", 100 * KIB,
           (Contender("weir", "weir", path="/open/echo"),
+           Contender("weir epoll", "weir epoll", path="/open/echo"),
            Contender("nginx unbuffered", "nginx", "unbuffered", "/open/echo"),
            Contender("nginx", "nginx", "buffered", "/open/echo"),
            Contender("haproxy", "haproxy", path="/open/echo")),

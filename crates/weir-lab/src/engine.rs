@@ -30,7 +30,7 @@ use event_loop::Common;
 use find_max::Search;
 use plan::Plan;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use strum::EnumString;
 use tls::Tls;
@@ -209,6 +209,7 @@ pub fn run(
         next_sample: zeros(program.groups.len() + 1),
         grace: options.grace,
         seed: options.seed,
+        has_epoll: AtomicBool::new(false),
         plan,
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
@@ -250,7 +251,7 @@ pub fn run(
         transactions: program.transactions(),
         open,
         length: options.clock.steady.elapsed(),
-        is_ring,
+        is_ring: !common.has_epoll.load(Ordering::Relaxed),
         total,
     })
 }

@@ -10,6 +10,7 @@
 //! - A send copies up to 64 KiB; writers wait behind that, and while the peer does not take bytes. Messages over
 //!   8 KiB are sent by a call of their own without a copy, unless others wait before them.
 
+mod bytes;
 mod kernel;
 mod ring;
 mod socket;

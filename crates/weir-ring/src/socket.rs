@@ -1,5 +1,6 @@
 //! A connected stream socket on the ring of its thread.
 
+use crate::bytes::{Bytes, append};
 use crate::kernel::{Key, Order, Received, watch};
 use crate::ring::{Member, Ring, Unsent};
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ const MAX_COPIED: usize = 8 << 10;
 const MAX_UNSENT: usize = 64 << 10;
 /// How long the peer of a dropped socket may take to accept the rest.
 const ORPHAN_TIME: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const ORPHAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connected stream socket, TCP or Unix.
 ///
@@ -74,7 +77,7 @@ struct WriteSide {
     is_sending: bool,
     /// The task that waits until the socket accepts bytes.
     blocked: Option<AbortHandle>,
-    /// Dropped while it waits for that.
+    /// Dropped while it waited for that: one of the bounded number.
     is_orphan: bool,
     error: Option<Errno>,
     waker: Option<Waker>,
@@ -112,31 +115,6 @@ impl AsRawFd for Shared {
 impl AsFd for Shared {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-/// Received bytes.
-#[derive(Debug)]
-enum Bytes {
-    /// In the buffer that the kernel has chosen.
-    Provided(Received),
-    /// In memory of their own, with the number of those that were read.
-    Own(Vec<u8>, usize),
-}
-
-impl Bytes {
-    fn rest(&self) -> &[u8] {
-        match self {
-            Self::Provided(received) => received,
-            Self::Own(bytes, read) => &bytes[*read..],
-        }
-    }
-
-    fn consume(&mut self, count: usize) {
-        match self {
-            Self::Provided(received) => received.consume(count),
-            Self::Own(_, read) => *read += count,
-        }
     }
 }
 
@@ -225,8 +203,12 @@ impl Shared {
         }
     }
 
-    /// The dropped socket waits until its peer takes the rest; resets the connection if too many do.
+    /// The dropped socket waits until its peer takes the rest, and counts until it is closed; resets the
+    /// connection if too many do.
     fn orphan(&self, write: &mut WriteSide) {
+        if write.is_orphan {
+            return;
+        }
         write.is_orphan = self.ring.add_orphan();
         if !write.is_orphan {
             self.reset();
@@ -247,6 +229,8 @@ impl Shared {
             let write = &mut *self.write.borrow_mut();
             self.forget_blocked(write);
             if let Err(error) = outcome {
+                // Its peer must not take what has arrived for all.
+                self.reset();
                 write.fail(error);
             }
             self.send_later(write);
@@ -259,9 +243,6 @@ impl Shared {
         if let Some(task) = write.blocked.take() {
             self.ring.count_blocked(-1);
             task.abort();
-        }
-        if std::mem::take(&mut write.is_orphan) {
-            self.ring.remove_orphan();
         }
     }
 
@@ -278,6 +259,14 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.write.get_mut().is_orphan {
+            self.ring.remove_orphan();
+        }
+    }
+}
+
 /// Waits until a socket accepts bytes, also after its drop. By the runtime: a wait of io_uring ends for a peer
 /// that has closed its own direction, too.
 async fn unblock(shared: Rc<Shared>) {
@@ -287,7 +276,7 @@ async fn unblock(shared: Rc<Shared>) {
             if shared.is_given_up() {
                 break Err(Errno::TIMEDOUT);
             }
-            match timeout(ORPHAN_TIME, watched.writable()).await {
+            match timeout(ORPHAN_INTERVAL, watched.writable()).await {
                 Ok(Ok(_)) => break Ok(()),
                 Ok(Err(_)) => break Err(Errno::CANCELED),
                 Err(_) => {}
@@ -540,15 +529,6 @@ fn receive(fd: &OwnedFd, room: &mut ReadBuf<'_>) -> Result<usize, Errno> {
 /// Number of bytes that are there, 0 at the end, at most 1.
 fn peek(fd: &OwnedFd) -> Result<usize, Errno> {
     Ok(rustix::net::recv(fd, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK)?.1)
-}
-
-/// Appends the first `count` bytes of `parts`.
-fn append(target: &mut Vec<u8>, parts: &[IoSlice<'_>], mut count: usize) {
-    for part in parts {
-        let take = part.len().min(count);
-        target.extend_from_slice(&part[..take]);
-        count -= take;
-    }
 }
 
 impl AsyncRead for Socket {

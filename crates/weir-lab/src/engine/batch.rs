@@ -9,7 +9,7 @@ use crate::record::{Interval, Recorder, Sink};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use tokio::runtime::{Builder, LocalOptions};
 
@@ -159,7 +159,10 @@ struct LoopShare {
 impl LoopShare {
     fn run(self) -> Result<(), EngineError> {
         // Declared before the runtime, with which the tasks end: the ring ends after them.
-        let _ring = self.is_ring.then(weir_ring::start).transpose().map_err(EngineError::Loop)?;
+        let ring = self.is_ring.then(weir_ring::start).and_then(Result::ok);
+        if ring.is_none() {
+            self.common.has_epoll.store(true, Ordering::Relaxed);
+        }
         let runtime = Builder::new_current_thread()
             .enable_all()
             .on_thread_park(weir_ring::park)

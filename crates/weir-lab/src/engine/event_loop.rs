@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weir_wire::ResponseHead;
@@ -38,6 +38,8 @@ pub(super) struct Common {
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
+    /// A loop has waited for connections by epoll.
+    pub(super) has_epoll: AtomicBool,
 }
 
 impl Common {

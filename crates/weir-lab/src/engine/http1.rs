@@ -130,7 +130,8 @@ impl Http1 {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(RequestError::from_io(&error))),
                 Poll::Pending => self.unsent.extend_from_slice(message),
             }
-            if let Either::Right(_) = self.stream {
+            // A part is left, or records of TLS: the socket says when it accepts more.
+            if !self.unsent.is_empty() || matches!(self.stream, Either::Right(_)) {
                 self.poll_unsent(cx)?;
             }
         } else if !self.unsent.is_empty() || matches!(self.stream, Either::Right(_)) {

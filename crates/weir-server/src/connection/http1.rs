@@ -252,8 +252,10 @@ impl Connection {
         After::Close
     }
 
-    /// Ends the direction of the response, then reads until the client has received it.
+    /// Ends the direction of the response, then reads until the client has received it. A client may be slow
+    /// to take the end of a response, as it may be before.
     async fn linger(&mut self) {
+        let idle = self.start.worker.live().site.config.limits.idle;
         let mut remaining = LINGER_BYTES;
         self.deadline.progress();
         let mut shut = false;
@@ -272,7 +274,9 @@ impl Connection {
                     _ => return Poll::Ready(()),
                 }
             }
-            self.deadline.poll(cx, Wait::Linger, LINGER_TIMEOUT).map(|_| ())
+            let (wait, limit) =
+                if shut { (Wait::Linger, LINGER_TIMEOUT) } else { (Wait::Client, idle) };
+            self.deadline.poll(cx, wait, limit).map(|_| ())
         })
         .await;
     }

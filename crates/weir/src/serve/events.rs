@@ -40,6 +40,9 @@ impl Events {
         let Listening { addrs, tls, admin, admin_tls } = listening;
         let mut event = json!({"event": "ready", "listen": addrs, "admin": admin});
         event["io"] = json!(if io.is_ring() { "ring" } else { "epoll" });
+        if let Io::Epoll(Some(reason)) = io {
+            event["io_reason"] = json!(reason);
+        }
         if let Some(path) = first_token {
             event["admin_token"] = json!(path.display().to_string());
         }

@@ -52,6 +52,8 @@ fn the_configured_backend_is_used() {
 fn without_permission_epoll_is_used_or_the_reason_is_said() {
     let auto = without_ring(HELLO).args(&["--set", "io=auto"]).start();
     assert!(!is_ring(&auto));
+    let reason = auto.ready["io_reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("not permitted"), "{reason}");
     let output = without_ring(HELLO).args(&["--set", "io=ring"]).refused();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());

@@ -194,6 +194,8 @@ pub(crate) struct Server {
     pub(crate) listen: Vec<SocketAddr>,
     /// Its admin listener.
     pub(crate) admin: Option<SocketAddr>,
+    /// What it has said when it was ready.
+    pub(crate) ready: Value,
     /// Behind a lock so that several threads may talk to one server.
     events: Mutex<Receiver<Value>>,
     command: Command,
@@ -209,7 +211,8 @@ impl AsRef<Server> for Server {
 impl Server {
     fn start(mut command: Command, dir: TempDir) -> Self {
         let (child, events) = Self::spawn(&mut command, &dir);
-        let mut server = Self { child, listen: Vec::new(), admin: None, events, command, dir };
+        let (listen, ready) = (Vec::new(), Value::Null);
+        let mut server = Self { child, listen, admin: None, ready, events, command, dir };
         server.wait_until_ready();
         server
     }
@@ -242,6 +245,7 @@ impl Server {
         self.listen = ready["listen"].as_array().into_iter().flatten().filter_map(addr).collect();
         self.admin = addr(&ready["admin"]);
         assert!(!self.listen.is_empty(), "no address in {ready}");
+        self.ready = ready;
     }
 
     /// Ends it at once, as a crash would.
