@@ -209,11 +209,11 @@ pub fn run(
         next_sample: zeros(program.groups.len() + 1),
         grace: options.grace,
         seed: options.seed,
+        is_ring: options.io == Io::Auto && !open && weir_ring::probe().is_ok(),
         has_epoll: AtomicBool::new(false),
         plan,
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
-    let is_ring = options.io == Io::Auto && !open && weir_ring::probe().is_ok();
     let mut collector = Collector::new(program.labels.len(), loops, open);
     let mut rate_steps = Vec::new();
     for batch in batch::batches(&program) {
@@ -227,7 +227,7 @@ pub fn run(
                 while let Some(executor) = search.next() {
                     let part = Batch { groups: vec![(*index, executor)], ..batch };
                     let before = collector.start_part();
-                    batch::run(&common, &part, (loops, is_ring), options, &mut collector, watch)?;
+                    batch::run(&common, &part, loops, options, &mut collector, watch)?;
                     let step = search.evaluate(&collector.end_part(&before));
                     watch(&Event::RateStep(&step));
                     rate_steps.push(step);
@@ -236,7 +236,7 @@ pub fn run(
                     }
                 }
             }
-            _ => batch::run(&common, &batch, (loops, is_ring), options, &mut collector, watch)?,
+            _ => batch::run(&common, &batch, loops, options, &mut collector, watch)?,
         }
     }
     collector.end(watch);

@@ -72,7 +72,7 @@ pub(crate) struct Ring<M: Member> {
     unsent: RefCell<Vec<Rc<M>>>,
     /// Number of sockets that wait until they accept bytes.
     blocked: Cell<usize>,
-    /// Number of those that were dropped.
+    /// Number of sockets that were dropped while they waited for that, and are not closed yet.
     orphans: Cell<usize>,
     /// Nothing waits any more.
     is_over: Cell<bool>,

@@ -103,11 +103,11 @@ impl Collector {
     }
 }
 
-/// Runs a batch to its end: in a number of loops, by io_uring or by epoll.
+/// Runs a batch to its end.
 pub(super) fn run(
     common: &Arc<Common>,
     batch: &Batch,
-    (loops, is_ring): (u32, bool),
+    loops: u32,
     options: &Options,
     collector: &mut Collector,
     watch: &mut dyn FnMut(&Event<'_>),
@@ -124,7 +124,6 @@ pub(super) fn run(
             started: started.clone(),
             start,
             loop_of: (index, loops),
-            is_ring,
             sink: options.sinks.as_ref().map(|create| create()),
             sender: sender.clone(),
         };
@@ -151,7 +150,6 @@ struct LoopShare {
     started: Vec<Arc<AtomicU64>>,
     start: u64,
     loop_of: (u32, u32),
-    is_ring: bool,
     sink: Option<Sink>,
     sender: Sender<Interval>,
 }
@@ -159,7 +157,7 @@ struct LoopShare {
 impl LoopShare {
     fn run(self) -> Result<(), EngineError> {
         // Declared before the runtime, with which the tasks end: the ring ends after them.
-        let ring = self.is_ring.then(weir_ring::start).and_then(Result::ok);
+        let ring = self.common.is_ring.then(weir_ring::start).and_then(Result::ok);
         if ring.is_none() {
             self.common.has_epoll.store(true, Ordering::Relaxed);
         }

@@ -38,7 +38,9 @@ pub(super) struct Common {
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
-    /// A loop has waited for connections by epoll.
+    /// Loops wait for connections by io_uring.
+    pub(super) is_ring: bool,
+    /// A loop has waited for them by epoll.
     pub(super) has_epoll: AtomicBool,
 }
 
