@@ -33,7 +33,7 @@ use crate::statistics::Statistics;
 use weir_model::Outcome;
 
 /// Most transactions that are visited while the catalog of their lane is locked.
-const MAX_VISITED: usize = 128;
+const MAX_VISITED: usize = 1024;
 
 /// Most lanes of a journal.
 const MAX_LANES: u16 = 1024;

@@ -412,17 +412,10 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The next candidate that is newer than the remaining parts, with its address.
-    fn next(&mut self, newest: Option<u64>) -> Result<Option<Candidate>, Error> {
-        let Some(next) = self.heap.peek() else { return Ok(None) };
-        if newest.is_some_and(|newest| next.cursor.time <= newest) {
-            return Ok(None);
-        }
-        let Some(mut next) = self.heap.pop() else { return Ok(None) };
-        if let Some(part) = next.part {
-            next.address = Some(self.sealed[part].head.columns()?.address(next.row)?);
-        }
-        Ok(Some(next))
+    /// The next candidate that is newer than the remaining parts.
+    fn next(&mut self, newest: Option<u64>) -> Option<Candidate> {
+        let next = self.heap.peek()?;
+        newest.is_none_or(|newest| next.cursor.time > newest).then(|| self.heap.pop()).flatten()
     }
 
     /// Looks which of the next candidates may have the words of the query.
@@ -432,7 +425,7 @@ impl Search<'_> {
             return Ok(());
         };
         while self.passed.len() < batch
-            && let Some(next) = self.next(newest)?
+            && let Some(next) = self.next(newest)
         {
             self.passed.push_back(next);
         }
@@ -456,7 +449,7 @@ impl Search<'_> {
             let next = match self.passed.pop_front() {
                 // The rest has to be sifted first.
                 None if self.sift.is_some() => None,
-                None => self.next(newest)?,
+                None => self.next(newest),
                 passed => passed,
             };
             let Some(next) = next else { break };

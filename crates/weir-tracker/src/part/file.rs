@@ -414,6 +414,13 @@ fn sections(head: &[u8], length: u64) -> Option<(usize, Vec<Section>)> {
     Some((rows, sections))
 }
 
+/// Values of a column are read one by one if there are more rows than this for each of them.
+const READ_SINGLY: usize = 512;
+
+fn address(lane: u64, position: u64) -> Address {
+    Address { lane: lane as u16, position: Position::from_bits(position) }
+}
+
 /// An opened file of columns.
 #[derive(Debug)]
 pub(crate) struct Sealed<'a> {
@@ -484,9 +491,17 @@ impl Sealed<'_> {
         Ok(section.min.wrapping_add(u64::from_le_bytes(bytes)))
     }
 
-    pub(crate) fn address(&self, row: usize) -> Result<Address, Error> {
-        let position = Position::from_bits(self.value(POSITION, row)?);
-        Ok(Address { lane: self.value(LANE, row)? as u16, position })
+    fn address(&self, row: usize) -> Result<Address, Error> {
+        Ok(address(self.value(LANE, row)?, self.value(POSITION, row)?))
+    }
+
+    /// Addresses of rows, in the same order.
+    pub(crate) fn addresses(&self, rows: &[usize]) -> Result<Vec<Address>, Error> {
+        if rows.len() < self.head.rows / READ_SINGLY {
+            return rows.iter().map(|row| self.address(*row)).collect();
+        }
+        let (lanes, positions) = (self.numbers(LANE)?, self.numbers(POSITION)?);
+        Ok(rows.iter().map(|row| address(lanes[*row], positions[*row])).collect())
     }
 
     /// One row. Slow for many rows: each value is read separately.

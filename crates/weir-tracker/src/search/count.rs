@@ -2,7 +2,7 @@
 
 mod merge;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::part::row::Row;
 use crate::query::Query;
 use crate::search::check::Subject;
 use crate::search::evaluate::{View, evaluate};
-use crate::search::sift::Sift;
+use crate::search::sift::{Addresses, Sift};
 
 /// Fields with facets.
 const FACETS: [Name; 5] =
@@ -178,16 +178,15 @@ impl Index {
                     .as_ref()
                     .map(|sift| sift.rows_by_key(&view, &candidates))
                     .transpose()?;
-                let View::Sealed(_, columns) = &view else { return Ok(true) };
-                let mut pending = Vec::new();
-                for row in candidates.rows() {
+                let rows: Vec<usize> = candidates.rows().collect();
+                let addresses = view.addresses(&rows)?;
+                let pending = rows.into_iter().zip(addresses).rev().map(|(row, address)| {
                     let is_sifted = by_key.as_ref().is_some_and(|rows| !rows.contains(row));
-                    let (address, id) = (columns.address(row)?, ids[row]);
-                    pending.push(Pending { address, id, row, is_sifted });
-                }
-                pending.reverse();
+                    Pending { address, id: ids[row], row, is_sifted }
+                });
+                let pending: Vec<Pending> = pending.collect();
                 let with_keys = query.uses_keys() || counter.keys.is_some();
-                let stored_keys = with_keys.then(|| columns.keys()).transpose()?;
+                let stored_keys = with_keys.then(|| view.keys()).transpose()?;
                 count.count(&pending, stored_keys.as_ref(), &mut counter)
             });
             match counted {
@@ -241,7 +240,7 @@ impl Candidates<'_> {
             let sifted = sifted.map(|candidate| candidate.address);
             let lacking = match &mut self.sift {
                 Some(sift) => sift.lacking(&self.index.shared, sifted)?,
-                None => HashSet::new(),
+                None => Addresses::default(),
             };
             let may_match = |candidate: &&Pending| !lacking.contains(&candidate.address);
             let some: Vec<&Pending> = some.iter().filter(may_match).collect();

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use weir_journal::Address;
+
 use crate::error::Error;
 use crate::field::{Name, Number};
 use crate::part::bitmap::Bitmap;
@@ -66,6 +68,14 @@ impl<'a> View<'a> {
         match self {
             Self::Open(open) => Ok(open.columns.keys.view()),
             Self::Sealed(_, columns) => columns.keys(),
+        }
+    }
+
+    /// Addresses of rows in the journal, in the same order.
+    pub(crate) fn addresses(&self, rows: &[usize]) -> Result<Vec<Address>, Error> {
+        match self {
+            Self::Open(open) => Ok(rows.iter().map(|row| open.address(*row)).collect()),
+            Self::Sealed(_, columns) => columns.addresses(rows),
         }
     }
 

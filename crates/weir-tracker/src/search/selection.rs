@@ -44,10 +44,6 @@ impl Selection<'_> {
         }
         let by_key = self.sift.map(|sift| sift.rows_by_key(view, &known.candidates)).transpose()?;
         let (times, ids) = (view.number(Number::Time)?, view.ids()?);
-        let address = |row: usize| match view {
-            View::Open(open) => Some(open.address(row)),
-            View::Sealed(..) => None,
-        };
         let mut found: Vec<Candidate> = known
             .candidates
             .rows()
@@ -56,7 +52,7 @@ impl Selection<'_> {
                 let is_sifted =
                     !definite && by_key.as_ref().is_some_and(|rows| !rows.contains(row));
                 let cursor = Cursor { time: times[row], id: ids[row] };
-                Candidate { cursor, part, row, definite, is_sifted, address: address(row) }
+                Candidate { cursor, part, row, definite, is_sifted, address: None }
             })
             .filter(|candidate| self.after.is_none_or(|after| candidate.cursor < after))
             .collect();
@@ -64,6 +60,11 @@ impl Selection<'_> {
         if found.len() > self.limit + 1 && found.iter().all(|candidate| candidate.definite) {
             found.select_nth_unstable_by(self.limit, |one, other| other.cmp(one));
             found.truncate(self.limit + 1);
+        }
+        let rows: Vec<usize> = found.iter().map(|candidate| candidate.row).collect();
+        let addresses = view.addresses(&rows)?;
+        for (candidate, address) in found.iter_mut().zip(addresses) {
+            candidate.address = Some(address);
         }
         Ok(found)
     }

@@ -4,7 +4,9 @@
 //! candidates of a word that is in some transaction of their block do not have it themselves.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
+use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
 use weir_journal::{Address, Side, Text, Undecoded};
 
@@ -17,16 +19,22 @@ use crate::part::block::Depth;
 use crate::query::{Node, Query, Scope, Term};
 use crate::tokenizer::{MAX_WORD_BYTES, is_separator};
 
-/// Candidates that are looked through together, at least and at most, and the bytes of their texts after which
-/// there are no more of them.
+/// Candidates that are looked through together, at least and at most, and about how many bytes their texts may
+/// have.
 const MIN_BATCH: usize = 16;
-const MAX_BATCH: usize = 1024;
-const BATCH_BYTES: usize = 2 << 20;
+const MAX_BATCH: usize = 4096;
+const BATCH_BYTES: usize = 4 << 20;
 /// Batches that are not looked through after one in which nearly all transactions had the words.
 const SKIPPED: usize = 8;
 
 /// Words of a phrase that are looked for: each is a bit of [`Seen::words`].
 const MAX_WORDS: usize = u64::BITS as usize;
+
+static CONTENT_ENCODING: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(b"content-encoding"));
+
+/// Addresses of transactions.
+pub(crate) type Addresses = HashSet<Address, RandomState>;
 
 /// The words that every hit of a query has.
 #[derive(Debug)]
@@ -121,8 +129,8 @@ impl Sift {
         &mut self,
         shared: &Shared,
         addresses: impl Iterator<Item = Address>,
-    ) -> Result<HashSet<Address>, Error> {
-        let mut lacking = HashSet::new();
+    ) -> Result<Addresses, Error> {
+        let mut lacking = Addresses::default();
         if self.skipped > 0 {
             self.skipped -= 1;
             return Ok(lacking);
@@ -135,8 +143,8 @@ impl Sift {
                 lacking.insert(address);
             }
         })?;
-        self.batch =
-            if self.bytes < BATCH_BYTES { (self.batch * 4).min(MAX_BATCH) } else { MIN_BATCH };
+        let fitting = addresses.len() * BATCH_BYTES / self.bytes.max(1);
+        self.batch = (self.batch * 4).min(fitting).clamp(MIN_BATCH, MAX_BATCH);
         if lacking.len() < addresses.len() / 4 {
             (self.skipped, self.batch) = (SKIPPED, MIN_BATCH);
         }
@@ -176,9 +184,9 @@ impl Sift {
             seen.is_unclear = true;
             return;
         }
+        // Compiled to vector instructions, unlike `make_ascii_lowercase` here.
         self.text.clear();
-        self.text.extend_from_slice(bytes);
-        self.text.make_ascii_lowercase();
+        self.text.extend(bytes.iter().map(u8::to_ascii_lowercase));
         seen.is_unclear = is_encoded(text, bytes, &self.text);
         // Escapes are no separators, and pairs have none.
         let has_rows = match text {
@@ -210,7 +218,7 @@ fn is_encoded(text: Text<'_>, bytes: &[u8], lower: &[u8]) -> bool {
     match text {
         Text::Target(_) => percent(),
         Text::Body(..) => backslash() || percent(),
-        Text::Head(_) => memchr::memmem::find(lower, b"content-encoding").is_some(),
+        Text::Head(_) => CONTENT_ENCODING.find(lower).is_some(),
         Text::Other(_) => false,
     }
 }
