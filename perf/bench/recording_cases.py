@@ -250,7 +250,18 @@ def _queries(recorder: Recorder, ground: Ground) -> dict[str, list[str]]:
     return {"id": [f"id:{found}" for found in _some_ids(recorder)],
             "key": [f"key.order:{order}" for order in orders[:_SEARCHES]],
             "rare word": [f"body:{word}" for word in rare[:_SEARCHES]],
+            "two words in a row": _phrases(bodies),
             "common word": [f"body:{word}" for word in words[:_SEARCHES]]}
+
+
+def _phrases(bodies: list[bytes]) -> list[str]:
+    """Two words from anywhere in the text of a body, next to each other."""
+    chance, found = random.Random(corpus.SEED), []
+    while len(found) < _SEARCHES:
+        text = json.loads(bodies[chance.randrange(corpus.BODIES)])["text"].rstrip(".").split(" ")
+        first = chance.randrange(len(text) - 1)
+        found.append(f'body:"{text[first]} {text[first + 1]}"')
+    return found
 
 
 def _some_ids(recorder: Recorder) -> list[str]:

@@ -10,6 +10,7 @@ pub(crate) mod block;
 pub(crate) mod columns;
 pub(crate) mod file;
 pub(crate) mod keys;
+pub(crate) mod pairs;
 pub(crate) mod row;
 pub(crate) mod terms;
 
@@ -27,6 +28,7 @@ use self::bitmap::Bitmap;
 use self::block::{Block, Depth, ROWS};
 use self::columns::Columns;
 use self::file::{Fetch, Head, PartHead, PartMetadata, Span};
+use self::pairs::PairFilter;
 use self::terms::{BlockTerms, Reader};
 use crate::error::Error;
 use crate::field::Number;
@@ -78,6 +80,23 @@ impl OpenPart {
         }
         found
     }
+
+    /// Removes the blocks that cannot have a phrase from `candidates`.
+    pub(crate) fn without_phrase(&self, phrase: &[String], candidates: &mut Bitmap) {
+        let hashes = terms::short_hashes(self.seed, phrase);
+        for (group, filter) in filters(&self.blocks).enumerate() {
+            if let Some(filter) = filter
+                && !filter.may_have(&filter.common.pairs(&hashes))
+            {
+                pairs::blocks(group).for_each(|block| candidates.remove_block(block));
+            }
+        }
+    }
+}
+
+/// The filter of each complete group of blocks.
+fn filters(blocks: &[BlockTerms]) -> impl Iterator<Item = Option<&PairFilter>> {
+    blocks.chunks_exact(pairs::GROUP).map(|group| group[pairs::GROUP - 1].pairs.as_ref())
 }
 
 /// Collects the terms of a part.
@@ -157,7 +176,9 @@ impl OpenPart {
         drop(terms);
         failpoint::pass("index.terms");
         let path = building.join("columns");
-        write(&path, &file::encode(&self.columns, &metadata)).map_err(Error::io(&path))?;
+        let filters: Vec<_> = filters(&self.blocks).collect();
+        let bytes = file::encode(&self.columns, &metadata, &filters);
+        write(&path, &bytes).map_err(Error::io(&path))?;
         sync_folder(building).map_err(Error::io(building))?;
         failpoint::pass("index.columns");
         let partition = folder.parent().unwrap_or(folder);
@@ -227,21 +248,8 @@ impl SealedPart {
 
     /// Rows of blocks that may have a term.
     pub(crate) fn blocks(&self, term: &[u8]) -> Result<Bitmap, Error> {
-        let path = self.folder.join("terms");
-        self.head.fetch(&path)?;
-        let file = File::open(&path).map_err(Error::io(&path))?;
-        let reader = match self.terms.get() {
-            Some(reader) => reader,
-            None => {
-                if checksum(&file).map_err(Error::io(&path))? != self.head.metadata.terms {
-                    return Err(Error::damaged(&path, "its checksum is wrong"));
-                }
-                let reader = Reader::open(&file).map_err(Error::io(&path))?;
-                let unknown = || Error::damaged(&path, "not a file of terms of version 1");
-                let reader = reader.ok_or_else(unknown)?;
-                self.terms.get_or_init(|| reader)
-            }
-        };
+        let (path, file) = self.open_terms()?;
+        let reader = self.terms(&path, &file)?;
         let mut found = Bitmap::none(self.head.rows);
         let all = reader.blocks(&file, term, |block| found.add_block(block));
         all.map_err(|error| match error.kind() {
@@ -251,5 +259,31 @@ impl SealedPart {
             _ => Error::io(&path)(error),
         })?;
         Ok(found)
+    }
+
+    /// The stored hashes of words.
+    pub(crate) fn hashes(&self, words: &[String]) -> Result<Vec<u32>, Error> {
+        let (path, file) = self.open_terms()?;
+        Ok(terms::short_hashes(self.terms(&path, &file)?.seed(), words))
+    }
+
+    fn open_terms(&self) -> Result<(PathBuf, File), Error> {
+        let path = self.folder.join("terms");
+        self.head.fetch(&path)?;
+        let file = File::open(&path).map_err(Error::io(&path))?;
+        Ok((path, file))
+    }
+
+    fn terms(&self, path: &Path, file: &File) -> Result<&Reader, Error> {
+        if let Some(reader) = self.terms.get() {
+            return Ok(reader);
+        }
+        if checksum(file).map_err(Error::io(path))? != self.head.metadata.terms {
+            return Err(Error::damaged(path, "its checksum is wrong"));
+        }
+        let reader = Reader::open(file).map_err(Error::io(path))?;
+        let unknown = || Error::damaged(path, "not a file of terms of version 1");
+        let reader = reader.ok_or_else(unknown)?;
+        Ok(self.terms.get_or_init(|| reader))
     }
 }

@@ -18,6 +18,11 @@ impl Bitmap {
         all
     }
 
+    /// An empty set of rows of the same part.
+    pub(crate) fn same_without_rows(&self) -> Self {
+        Self::none(self.rows)
+    }
+
     /// The rows whose value `matches`.
     pub(crate) fn of<T: Copy>(values: &[T], matches: impl Fn(T) -> bool) -> Self {
         let word = |chunk: &[T]| {
@@ -42,6 +47,17 @@ impl Bitmap {
             *word = u64::MAX;
         }
         self.trim();
+    }
+
+    pub(crate) fn has_block(&self, block: usize) -> bool {
+        self.words.get(block).is_some_and(|word| *word != 0)
+    }
+
+    /// Removes all rows of a block.
+    pub(crate) fn remove_block(&mut self, block: usize) {
+        if let Some(word) = self.words.get_mut(block) {
+            *word = 0;
+        }
     }
 
     fn trim(&mut self) {

@@ -11,6 +11,7 @@ use foldhash::quality::RandomState;
 use weir_journal::Transaction;
 
 use crate::content::{self, BodyType};
+use crate::part::pairs::PairBuild;
 use crate::part::terms::{self, BlockTerms};
 use crate::tokenizer::words;
 
@@ -82,6 +83,7 @@ pub(crate) struct Block {
     texts: Hashes,
     hashes: Vec<u32>,
     overflowed: bool,
+    pairs: PairBuild,
     /// Buffer of a term.
     term: Vec<u8>,
     random: RandomState,
@@ -96,6 +98,7 @@ impl Block {
             texts: Hashes::default(),
             hashes: Vec::new(),
             overflowed: false,
+            pairs: PairBuild::default(),
             term: Vec::new(),
             random,
         }
@@ -137,7 +140,8 @@ impl Block {
 
     /// The terms of the block; a new block starts.
     pub(crate) fn finish(&mut self) -> BlockTerms {
-        let finished = BlockTerms::new(&self.hashes, self.overflowed);
+        let pairs = self.pairs.finish(&self.hashes);
+        let finished = BlockTerms::new(&self.hashes, self.overflowed, pairs);
         self.seen.clear();
         self.texts.clear();
         self.hashes.clear();
@@ -178,11 +182,19 @@ impl Block {
     }
 
     fn words(&mut self, text: &[u8]) {
-        words(text, |word, _| self.insert(word));
+        let mut before = None;
+        words(text, |word, _| {
+            let hash = terms::hash(self.seed, word);
+            self.insert_hash(hash);
+            self.pairs.add(&mut before, terms::short(hash));
+        });
     }
 
     fn insert(&mut self, term: &[u8]) {
-        let hash = terms::hash(self.seed, term);
+        self.insert_hash(terms::hash(self.seed, term));
+    }
+
+    fn insert_hash(&mut self, hash: u64) {
         if self.overflowed || !self.seen.insert(hash) {
             return;
         }

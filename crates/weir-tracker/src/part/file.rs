@@ -23,6 +23,7 @@
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
 //! | 67 | empty; present only if the business keys were unknown |
+//! | 68–70 | [filters for phrases](crate::part::pairs); absent if no block has one |
 
 use std::fs::File;
 use std::io;
@@ -36,10 +37,13 @@ use weir_journal::{Address, Outcome, Position};
 
 use crate::error::Error;
 use crate::field::{Name, Number};
+use crate::part::bitmap::Bitmap;
 use crate::part::block::Depth;
 use crate::part::columns::Columns;
 use crate::part::keys::Keys;
+use crate::part::pairs::{CommonWords, PairFilter, blocks, stored_places};
 use crate::part::row::{NAMES, Row};
+use crate::search::Cursor;
 
 const MAGIC: &[u8; 8] = b"WEIRCOL1";
 const SECTION: usize = 40;
@@ -58,6 +62,9 @@ const SPANS: u8 = 64;
 const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
 const PROVISIONAL: u8 = 67;
+const COMMON_WORDS: u8 = 68;
+const PAIR_ENDS: u8 = 69;
+const PAIRS: u8 = 70;
 
 /// Range of a lane that a part covers: start and end.
 pub(crate) type Span = (Position, Position);
@@ -163,7 +170,11 @@ impl Builder {
 }
 
 /// The bytes of the file.
-pub(crate) fn encode(columns: &Columns, metadata: &PartMetadata) -> Vec<u8> {
+pub(crate) fn encode(
+    columns: &Columns,
+    metadata: &PartMetadata,
+    filters: &[Option<&PairFilter>],
+) -> Vec<u8> {
     let mut builder = Builder::default();
     for (tag, values) in columns.numbers.iter().enumerate() {
         builder.numbers(tag as u8, values.iter().copied());
@@ -191,10 +202,26 @@ pub(crate) fn encode(columns: &Columns, metadata: &PartMetadata) -> Vec<u8> {
     if metadata.provisional {
         builder.add(PROVISIONAL, 0, (0, 0), &[]);
     }
+    builder.filters(filters);
     builder.finish(columns.len())
 }
 
 impl Builder {
+    fn filters(&mut self, filters: &[Option<&PairFilter>]) {
+        let Some(common) = filters.iter().flatten().next().map(|filter| &filter.common) else {
+            return;
+        };
+        let (mut ends, mut bits) = (Vec::new(), Vec::new());
+        for filter in filters {
+            let words = filter.iter().flat_map(|filter| &filter.bits);
+            bits.extend(words.flat_map(|word| word.to_le_bytes()));
+            ends.extend_from_slice(&((bits.len() / 8) as u32).to_le_bytes());
+        }
+        self.add(COMMON_WORDS, 0, (0, 0), common.as_bytes());
+        self.add(PAIR_ENDS, 0, (0, 0), &ends);
+        self.add(PAIRS, 0, (0, 0), &bits);
+    }
+
     fn finish(self, rows: usize) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend_from_slice(&(rows as u32).to_le_bytes());
@@ -460,24 +487,20 @@ impl Sealed<'_> {
 
     pub(crate) fn ids(&self) -> Result<Vec<u128>, Error> {
         let (_, bytes) = self.head.bytes(&self.file, IDS)?;
-        let chunks = bytes.chunks_exact(16);
-        Ok(chunks.map(|id| u128::from_le_bytes(id.try_into().unwrap_or_default())).collect())
+        Ok(bytes.as_chunks().0.iter().map(|id| u128::from_le_bytes(*id)).collect())
     }
 
     fn numbers(&self, tag: u8) -> Result<Vec<u64>, Error> {
         let (section, bytes) = self.head.bytes(&self.file, tag)?;
         let add = |value: u64| section.min.wrapping_add(value);
-        let wide = |width: usize| {
-            let number = |chunk: &[u8]| Bytes(chunk).number(width).unwrap_or(0);
-            bytes.chunks_exact(width).map(|chunk| add(number(chunk))).collect()
-        };
+        let (twos, fours, eights) = (bytes.as_chunks().0, bytes.as_chunks().0, bytes.as_chunks().0);
         Ok(match section.width {
             0 => vec![section.min; self.head.rows],
-            1 => bytes.iter().map(|byte| add((*byte).into())).collect(),
             // Constant widths are read several times faster.
-            2 => wide(2),
-            4 => wide(4),
-            _ => wide(8),
+            1 => bytes.iter().map(|byte| add((*byte).into())).collect(),
+            2 => twos.iter().map(|value| add(u16::from_le_bytes(*value).into())).collect(),
+            4 => fours.iter().map(|value| add(u32::from_le_bytes(*value).into())).collect(),
+            _ => eights.iter().map(|value| add(u64::from_le_bytes(*value))).collect(),
         })
     }
 
@@ -497,11 +520,71 @@ impl Sealed<'_> {
 
     /// Addresses of rows, in the same order.
     pub(crate) fn addresses(&self, rows: &[usize]) -> Result<Vec<Address>, Error> {
-        if rows.len() < self.head.rows / READ_SINGLY {
+        if self.are_few(rows) {
             return rows.iter().map(|row| self.address(*row)).collect();
         }
         let (lanes, positions) = (self.numbers(LANE)?, self.numbers(POSITION)?);
         Ok(rows.iter().map(|row| address(lanes[*row], positions[*row])).collect())
+    }
+
+    /// Positions of rows in the order of hits, in the order of the rows.
+    pub(crate) fn cursors(&self, rows: &[usize]) -> Result<Vec<Cursor>, Error> {
+        let time = Number::Time as u8;
+        if self.are_few(rows) {
+            let cursor = |row| Ok(Cursor::new(self.value(time, row)?, self.id(row)?));
+            return rows.iter().map(|row| cursor(*row)).collect();
+        }
+        let (times, ids) = (self.numbers(time)?, self.ids()?);
+        Ok(rows.iter().map(|row| Cursor::new(times[*row], ids[*row])).collect())
+    }
+
+    fn id(&self, row: usize) -> Result<u128, Error> {
+        let mut id = [0; 16];
+        let at = self.head.section(IDS)?.offset + row as u64 * 16;
+        read(&self.file, &self.head.path, &mut id, at)?;
+        Ok(u128::from_le_bytes(id))
+    }
+
+    /// Whether their values are better read one by one than with the whole column.
+    fn are_few(&self, rows: &[usize]) -> bool {
+        rows.len() < self.head.rows / READ_SINGLY
+    }
+
+    /// Removes the blocks that cannot have a phrase from `candidates`, by the hashes of its words.
+    pub(crate) fn without_phrase(
+        &self,
+        hashes: &[u32],
+        candidates: &mut Bitmap,
+    ) -> Result<(), Error> {
+        let Ok(filters) = self.head.section(PAIRS) else { return Ok(()) };
+        let bad = || Error::damaged(&self.head.path, "its filters contradict each other");
+        let (_, common) = self.head.bytes(&self.file, COMMON_WORDS)?;
+        let pairs = CommonWords::from_bytes(common).ok_or_else(bad)?.pairs(hashes);
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let (_, ends) = self.head.bytes(&self.file, PAIR_ENDS)?;
+        let mut start = 0;
+        for (group, end) in ends.as_chunks::<4>().0.iter().enumerate() {
+            let end = u32::from_le_bytes(*end) as usize;
+            let words = end.checked_sub(start).ok_or_else(bad)?;
+            let places = pairs.iter().filter(|_| words > 0);
+            for (place, bit) in places.flat_map(|pair| stored_places(*pair, start, words)) {
+                if !blocks(group).any(|block| candidates.has_block(block)) {
+                    break;
+                }
+                if place as u64 >= filters.length {
+                    return Err(bad());
+                }
+                let mut byte = [0];
+                read(&self.file, &self.head.path, &mut byte, filters.offset + place as u64)?;
+                if byte[0] & bit == 0 {
+                    blocks(group).for_each(|block| candidates.remove_block(block));
+                }
+            }
+            start = end;
+        }
+        Ok(())
     }
 
     /// One row. Slow for many rows: each value is read separately.
@@ -511,11 +594,8 @@ impl Sealed<'_> {
             let code = self.value(CODES + name as u8, row)? as usize;
             names[name as usize] = self.values(name)?.into_iter().nth(code).unwrap_or_default();
         }
-        let section = self.head.section(IDS)?;
-        let mut id = [0; 16];
-        read(&self.file, &self.head.path, &mut id, section.offset + row as u64 * 16)?;
         Ok(Row {
-            id: u128::from_le_bytes(id),
+            id: self.id(row)?,
             time: self.value(Number::Time as u8, row)?,
             elapsed: self.value(Number::Elapsed as u8, row)?,
             status: self.value(Number::Status as u8, row)? as u16,

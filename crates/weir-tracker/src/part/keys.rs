@@ -66,13 +66,14 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Rows that have a key, with `value` if that is given.
-    pub(crate) fn rows(&self, rows: usize, name: &str, value: Option<&str>) -> Bitmap {
+    /// Those of the `candidates` that have a key, with `value` if that is given.
+    pub(crate) fn rows(&self, candidates: &Bitmap, name: &str, value: Option<&str>) -> Bitmap {
         let (name, value) = (cut(name), value.map(|value| cut(value).as_bytes()));
-        let mut found = Bitmap::none(rows);
+        let mut found = candidates.same_without_rows();
         if let Some(name) = self.names.iter().position(|known| known == name) {
             for (row, other, has) in self.raw(0) {
-                if other as usize == name && value.is_none_or(|value| value == has) {
+                let is_candidate = other as usize == name && candidates.contains(row);
+                if is_candidate && value.is_none_or(|value| value == has) {
                     found.add(row);
                 }
             }
@@ -145,7 +146,7 @@ pub(crate) fn size(transaction: &Transaction) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Keys, OpenKeys};
+    use super::{Bitmap, Keys, OpenKeys};
 
     #[test]
     fn keys_are_kept_row_by_row() {
@@ -154,7 +155,8 @@ mod tests {
         open.push(0, &[pair("order", "A-1"), pair("customer", "x")]);
         open.push(2, &[pair("order", "A-1"), pair("order", &"é".repeat(400))]);
         let keys = open.view();
-        let rows = |name, value| keys.rows(3, name, value).rows().collect::<Vec<_>>();
+        let all = Bitmap::all(3);
+        let rows = |name, value| keys.rows(&all, name, value).rows().collect::<Vec<_>>();
         assert_eq!(rows("order", Some("A-1")), [0, 2]);
         assert_eq!(rows("order", Some("a-1")), [0; 0]);
         assert_eq!(rows("customer", None), [0]);
@@ -170,7 +172,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>, row in 0usize..9) {
             let keys = Keys::new(vec!["a".to_owned()], bytes);
-            let _ = (keys.iter().count(), keys.rows(8, "a", None), keys.of_row(row));
+            let _ = (keys.iter().count(), keys.rows(&Bitmap::all(8), "a", None), keys.of_row(row));
         }
     }
 }

@@ -23,6 +23,8 @@ use std::os::unix::fs::FileExt;
 
 use integer_encoding::VarInt;
 
+use crate::part::pairs::PairFilter;
+
 /// Average number of hashes in a bucket.
 const BUCKET: usize = 32;
 const MAGIC: &[u8; 8] = b"WEIRTRM1";
@@ -36,10 +38,6 @@ const PARTITIONS: u32 = 16;
 /// padded with zeros, it is multiplied by an odd constant to 128 bits, and both halves are combined.
 /// Each part has a random seed, so that no payload can aim at a hash.
 pub(crate) fn hash(seed: u64, term: &[u8]) -> u64 {
-    let fold = |state: u64, factor: u64| {
-        let product = u128::from(state) * u128::from(factor);
-        product as u64 ^ (product >> 64) as u64
-    };
     let mut state = seed.wrapping_add(term.len() as u64);
     let (chunks, rest) = term.as_chunks::<8>();
     for chunk in chunks {
@@ -49,6 +47,12 @@ pub(crate) fn hash(seed: u64, term: &[u8]) -> u64 {
         state = fold(state ^ zero_padded(rest), 0x9E37_79B9_7F4A_7C15);
     }
     fold(state ^ seed.rotate_left(32), 0xD6E8_FEB8_6659_FD93)
+}
+
+/// Both halves of the product, combined.
+pub(crate) fn fold(state: u64, factor: u64) -> u64 {
+    let product = u128::from(state) * u128::from(factor);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// Up to 7 bytes, padded with zeros. Overlapping reads are several times faster than a copy.
@@ -67,16 +71,23 @@ pub(crate) fn short(hash: u64) -> u32 {
     ((hash >> 32) as u32).min(ANY_TERM - 1)
 }
 
+/// The stored hashes of words.
+pub(crate) fn short_hashes(seed: u64, words: &[String]) -> Vec<u32> {
+    words.iter().map(|word| short(hash(seed, word.as_bytes()))).collect()
+}
+
 /// The hashes of the terms of a finished block, each once.
 #[derive(Debug)]
 pub(crate) struct BlockTerms {
     hashes: Box<[u32]>,
+    /// The filter of the group of blocks that ends with this one.
+    pub(crate) pairs: Option<PairFilter>,
 }
 
 impl BlockTerms {
-    pub(crate) fn new(hashes: &[u32], overflowed: bool) -> Self {
+    pub(crate) fn new(hashes: &[u32], overflowed: bool, pairs: Option<PairFilter>) -> Self {
         let hashes = if overflowed { Box::from([ANY_TERM]) } else { hashes.into() };
-        Self { hashes }
+        Self { hashes, pairs }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -211,6 +222,10 @@ impl Reader {
         Ok(known.then_some(Self { seed, blocks, buckets }))
     }
 
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Calls `each` with every block that may have a term.
     pub(crate) fn blocks(
         &self,
@@ -299,7 +314,7 @@ mod tests {
             let terms = |block: &std::collections::BTreeSet<u16>| {
                 let hashes: Vec<u32> =
                     block.iter().map(|term| short(hash(seed, &term.to_le_bytes()))).collect();
-                BlockTerms::new(&hashes, block.contains(&0))
+                BlockTerms::new(&hashes, block.contains(&0), None)
             };
             let all: Vec<_> = blocks.iter().map(terms).collect();
             let file = file(&encode(seed, &all));

@@ -16,6 +16,7 @@ use crate::part::file::Sealed;
 use crate::part::keys::Keys;
 use crate::part::{OpenPart, SealedPart};
 use crate::query::{NameMatch, Node, Scope, Term};
+use crate::search::Cursor;
 
 /// A part whose columns can be read.
 #[derive(Debug)]
@@ -79,6 +80,18 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Positions of rows in the order of hits, in the order of the rows.
+    pub(crate) fn cursors(&self, rows: &[usize]) -> Result<Vec<Cursor>, Error> {
+        match self {
+            Self::Open(open) => {
+                let (times, ids) =
+                    (&open.columns.numbers[Number::Time as usize], &open.columns.ids);
+                Ok(rows.iter().map(|row| Cursor::new(times[*row], ids[*row])).collect())
+            }
+            Self::Sealed(_, columns) => columns.cursors(rows),
+        }
+    }
+
     pub(crate) fn depth(&self) -> Depth {
         match self {
             Self::Open(open) => open.depth,
@@ -90,6 +103,19 @@ impl<'a> View<'a> {
         match self {
             Self::Open(open) => Ok(open.blocks(term)),
             Self::Sealed(part, _) => part.blocks(term),
+        }
+    }
+
+    /// Removes the blocks that cannot have a phrase from `candidates`.
+    fn without_phrase(&self, phrase: &[String], candidates: &mut Bitmap) -> Result<(), Error> {
+        match self {
+            Self::Open(open) => {
+                open.without_phrase(phrase, candidates);
+                Ok(())
+            }
+            Self::Sealed(part, columns) => {
+                columns.without_phrase(&part.hashes(phrase)?, candidates)
+            }
         }
     }
 
@@ -186,11 +212,14 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Matches, Error> {
         Term::Resolution(_) => {
             Matches::candidates(rows, Bitmap::of(&view.number(Number::State)?, |state| state > 0))
         }
-        // Most parts do not have the key, which their terms show without reading all keys.
-        Term::Key(name, value) if view.blocks(&key_term(name, value.as_deref()))?.is_empty() => {
-            Matches::exact(Bitmap::none(rows))
+        Term::Key(name, value) => {
+            let blocks = view.blocks(&key_term(name, value.as_deref()))?;
+            // Most parts do not have the key, which their terms show without reading all keys.
+            Matches::exact(match blocks.is_empty() {
+                true => blocks,
+                false => view.keys()?.rows(&blocks, name, value.as_deref()),
+            })
         }
-        Term::Key(name, value) => Matches::exact(view.keys()?.rows(rows, name, value.as_deref())),
         Term::Exists(Scope::Header(name)) if view.depth() == Depth::Payload => {
             Matches::candidates(rows, view.blocks(&header_term(name.as_bytes()))?)
         }
@@ -201,6 +230,9 @@ fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Matches, Error> {
                     break;
                 }
                 candidates.and(&view.blocks(word.as_bytes())?);
+            }
+            if words.len() > 1 && !candidates.is_empty() {
+                view.without_phrase(words, &mut candidates)?;
             }
             Matches::candidates(rows, candidates)
         }

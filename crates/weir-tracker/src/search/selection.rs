@@ -6,7 +6,6 @@ use super::Cursor;
 use super::evaluate::{View, evaluate};
 use super::sift::Sift;
 use crate::error::Error;
-use crate::field::Number;
 use crate::query::Query;
 
 /// A row that may be a hit, or is one.
@@ -43,16 +42,15 @@ impl Selection<'_> {
             return Ok(Vec::new());
         }
         let by_key = self.sift.map(|sift| sift.rows_by_key(view, &known.candidates)).transpose()?;
-        let (times, ids) = (view.number(Number::Time)?, view.ids()?);
-        let mut found: Vec<Candidate> = known
-            .candidates
-            .rows()
-            .map(|row| {
-                let definite = known.definite.contains(row);
+        let rows: Vec<usize> = known.candidates.rows().collect();
+        let mut found: Vec<Candidate> = rows
+            .iter()
+            .zip(view.cursors(&rows)?)
+            .map(|(row, cursor)| {
+                let definite = known.definite.contains(*row);
                 let is_sifted =
-                    !definite && by_key.as_ref().is_some_and(|rows| !rows.contains(row));
-                let cursor = Cursor { time: times[row], id: ids[row] };
-                Candidate { cursor, part, row, definite, is_sifted, address: None }
+                    !definite && by_key.as_ref().is_some_and(|rows| !rows.contains(*row));
+                Candidate { cursor, part, row: *row, definite, is_sifted, address: None }
             })
             .filter(|candidate| self.after.is_none_or(|after| candidate.cursor < after))
             .collect();

@@ -4,7 +4,9 @@
 //! candidates of a word that is in some transaction of their block do not have it themselves.
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::sync::LazyLock;
+use std::thread::{Builder, available_parallelism};
 
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
@@ -19,16 +21,22 @@ use crate::part::block::Depth;
 use crate::query::{Node, Query, Scope, Term};
 use crate::tokenizer::{MAX_WORD_BYTES, is_separator};
 
-/// Candidates that are looked through together, at least and at most, and about how many bytes their texts may
-/// have.
+/// Candidates that a thread looks through together, at least and at most, and about how many bytes their texts
+/// may have.
 const MIN_BATCH: usize = 16;
 const MAX_BATCH: usize = 4096;
 const BATCH_BYTES: usize = 4 << 20;
 /// Batches that are not looked through after one in which nearly all transactions had the words.
 const SKIPPED: usize = 8;
 
-/// Words of a phrase that are looked for: each is a bit of [`Seen::words`].
+/// Words of a phrase that are looked for: each is a bit of [`Look::words`].
 const MAX_WORDS: usize = u64::BITS as usize;
+
+/// Most threads that look through candidates, and how many of these each has at least: they read and
+/// decompress nearly all of the time.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| available_parallelism().map_or(1, |cores| cores.get().min(4)));
+const MIN_SHARE: usize = 256;
 
 static CONTENT_ENCODING: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"content-encoding"));
@@ -42,10 +50,6 @@ pub(crate) struct Sift {
     phrases: Vec<Phrase>,
     /// Whether a key may have some of them, which need not be among the recorded texts.
     searches_keys: bool,
-    /// The text that is searched, in lower case.
-    text: Vec<u8>,
-    /// Bytes of the texts of the last batch.
-    bytes: usize,
     /// Number of candidates of the next batch.
     batch: usize,
     /// Batches that are not worth looking through: nearly all transactions have the words.
@@ -61,26 +65,26 @@ struct Phrase {
     is_cut: bool,
 }
 
-/// What the texts of a transaction show so far.
-struct Seen {
-    /// For each phrase the words that were found, as a set of bits, and whether that is all.
+/// Looks through transactions.
+struct Look<'a> {
+    phrases: &'a [Phrase],
+    /// For each phrase the words that the texts of a transaction have so far, as a set of bits, and whether
+    /// that is all.
     words: Vec<(u64, bool)>,
     bodies: [u8; 2],
     /// The texts do not show it: the words may be encoded.
     is_unclear: bool,
+    /// The text that is searched, in lower case.
+    text: Vec<u8>,
+    /// Bytes of all texts so far.
+    bytes: usize,
 }
 
 impl Sift {
     /// None if hits may have none of the words.
     pub(crate) fn new(query: &Query) -> Option<Self> {
-        let mut sift = Self {
-            phrases: Vec::new(),
-            searches_keys: false,
-            text: Vec::new(),
-            bytes: 0,
-            batch: MIN_BATCH,
-            skipped: 0,
-        };
+        let mut sift =
+            Self { phrases: Vec::new(), searches_keys: false, batch: MIN_BATCH, skipped: 0 };
         sift.add(&query.root);
         (!sift.phrases.is_empty()).then_some(sift)
     }
@@ -130,25 +134,64 @@ impl Sift {
         shared: &Shared,
         addresses: impl Iterator<Item = Address>,
     ) -> Result<Addresses, Error> {
-        let mut lacking = Addresses::default();
         if self.skipped > 0 {
             self.skipped -= 1;
-            return Ok(lacking);
+            return Ok(Addresses::default());
         }
         let mut addresses: Vec<_> = addresses.collect();
         addresses.sort_unstable();
-        self.bytes = 0;
-        shared.visit(&addresses, |address, undecoded| {
-            if !self.may_match(undecoded) {
-                lacking.insert(address);
-            }
-        })?;
-        let fitting = addresses.len() * BATCH_BYTES / self.bytes.max(1);
-        self.batch = (self.batch * 4).min(fitting).clamp(MIN_BATCH, MAX_BATCH);
+        let threads = if shared.remote.is_some() { 1 } else { *THREADS };
+        let (bytes, lacking) = self.look_through(shared, &addresses, threads)?;
+        let fitting = addresses.len() * threads * BATCH_BYTES / bytes.max(1);
+        self.batch = (self.batch * 4).min(fitting).clamp(MIN_BATCH, threads * MAX_BATCH);
         if lacking.len() < addresses.len() / 4 {
             (self.skipped, self.batch) = (SKIPPED, MIN_BATCH);
         }
         Ok(lacking)
+    }
+
+    /// Looks through transactions in up to so many threads. Returns the bytes of their texts, and those that
+    /// lack words.
+    fn look_through(
+        &self,
+        shared: &Shared,
+        addresses: &[Address],
+        threads: usize,
+    ) -> Result<(usize, Addresses), Error> {
+        let each = addresses.len().div_ceil(threads).max(MIN_SHARE);
+        let look = |some: &[Address]| {
+            let mut look = Look::new(&self.phrases);
+            let mut lacking = Vec::new();
+            shared.visit(some, |address, undecoded| {
+                if !look.may_match(undecoded) {
+                    lacking.push(address);
+                }
+            })?;
+            Ok((look.bytes, lacking))
+        };
+        let (own, others) = addresses.split_at(each.min(addresses.len()));
+        let found: Vec<Result<(usize, Vec<Address>), Error>> = std::thread::scope(|scope| {
+            let look = &look;
+            let start = |some| {
+                let thread = Builder::new().name("search".to_owned());
+                (some, thread.spawn_scoped(scope, move || look(some)))
+            };
+            let others: Vec<_> = others.chunks(each).map(start).collect();
+            let own = look(own);
+            let others = others.into_iter().map(|(some, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // The system has no more threads.
+                Err(_) => look(some),
+            });
+            std::iter::once(own).chain(others).collect()
+        });
+        let (mut bytes, mut lacking) = (0, Addresses::default());
+        for found in found {
+            let (more, some) = found?;
+            bytes += more;
+            lacking.extend(some);
+        }
+        Ok((bytes, lacking))
     }
 
     /// Whether a key or its value may have some of the words.
@@ -157,16 +200,30 @@ impl Sift {
         let mut words = self.phrases.iter().flat_map(|phrase| &phrase.words);
         !key.is_ascii() || words.any(|word| word.find(key.as_bytes()).is_some())
     }
+}
+
+impl<'a> Look<'a> {
+    fn new(phrases: &'a [Phrase]) -> Self {
+        Self {
+            phrases,
+            words: Vec::new(),
+            bodies: [0; 2],
+            is_unclear: false,
+            text: Vec::new(),
+            bytes: 0,
+        }
+    }
 
     /// Whether a transaction may have all of the words.
     fn may_match(&mut self, transaction: &Undecoded<'_>) -> bool {
-        let words = vec![(0, false); self.phrases.len()];
-        let mut seen = Seen { words, bodies: [0; 2], is_unclear: false };
-        let is_complete = transaction.texts(|text| self.see(text, &mut seen));
-        seen.is_unclear || !is_complete || seen.words.iter().all(|(_, is_found)| *is_found)
+        self.words.clear();
+        self.words.resize(self.phrases.len(), (0, false));
+        (self.bodies, self.is_unclear) = ([0; 2], false);
+        let is_complete = transaction.texts(|text| self.see(text));
+        self.is_unclear || !is_complete || self.words.iter().all(|(_, is_found)| *is_found)
     }
 
-    fn see(&mut self, text: Text<'_>, seen: &mut Seen) {
+    fn see(&mut self, text: Text<'_>) {
         // No more than is searched: the end of it may be a word that goes on.
         let bytes = match text {
             Text::Body(_, body) => &body[..body.len().min(TEXT_LIMIT)],
@@ -175,26 +232,26 @@ impl Sift {
         };
         self.bytes += bytes.len();
         if let Text::Body(side, _) = text {
-            let parts = &mut seen.bodies[usize::from(side == Side::Response)];
+            let parts = &mut self.bodies[usize::from(side == Side::Response)];
             *parts += 1;
             // A word may lie across both parts.
-            seen.is_unclear |= *parts > 1;
+            self.is_unclear |= *parts > 1;
         }
-        if seen.is_unclear || !bytes.is_ascii() {
-            seen.is_unclear = true;
+        if self.is_unclear || !bytes.is_ascii() {
+            self.is_unclear = true;
             return;
         }
         // Compiled to vector instructions, unlike `make_ascii_lowercase` here.
         self.text.clear();
         self.text.extend(bytes.iter().map(u8::to_ascii_lowercase));
-        seen.is_unclear = is_encoded(text, bytes, &self.text);
+        self.is_unclear = is_encoded(text, bytes, &self.text);
         // Escapes are no separators, and pairs have none.
         let has_rows = match text {
             Text::Head(_) => true,
             Text::Body(..) => memchr::memchr(b'\\', &self.text).is_none(),
             Text::Target(_) | Text::Other(_) => false,
         };
-        for (phrase, (words, is_found)) in self.phrases.iter().zip(&mut seen.words) {
+        for (phrase, (words, is_found)) in self.phrases.iter().zip(&mut self.words) {
             *is_found = *is_found || phrase.is_in(&self.text, has_rows, words);
         }
     }
