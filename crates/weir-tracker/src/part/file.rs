@@ -25,6 +25,8 @@
 //! | 67 | empty; present only if the business keys were unknown |
 //! | 68–70 | [filters for phrases](crate::part::pairs); absent if no block has one |
 
+mod phrases;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -37,11 +39,10 @@ use weir_journal::{Address, Outcome, Position};
 
 use crate::error::Error;
 use crate::field::{Name, Number};
-use crate::part::bitmap::Bitmap;
 use crate::part::block::Depth;
 use crate::part::columns::Columns;
 use crate::part::keys::Keys;
-use crate::part::pairs::{CommonWords, PairFilter, blocks, stored_places};
+use crate::part::pairs::PairFilter;
 use crate::part::row::{NAMES, Row};
 use crate::search::Cursor;
 
@@ -62,9 +63,6 @@ const SPANS: u8 = 64;
 const TERMS: u8 = 65;
 const DEPTH: u8 = 66;
 const PROVISIONAL: u8 = 67;
-const COMMON_WORDS: u8 = 68;
-const PAIR_ENDS: u8 = 69;
-const PAIRS: u8 = 70;
 
 /// Range of a lane that a part covers: start and end.
 pub(crate) type Span = (Position, Position);
@@ -207,21 +205,6 @@ pub(crate) fn encode(
 }
 
 impl Builder {
-    fn filters(&mut self, filters: &[Option<&PairFilter>]) {
-        let Some(common) = filters.iter().flatten().next().map(|filter| &filter.common) else {
-            return;
-        };
-        let (mut ends, mut bits) = (Vec::new(), Vec::new());
-        for filter in filters {
-            let words = filter.iter().flat_map(|filter| &filter.bits);
-            bits.extend(words.flat_map(|word| word.to_le_bytes()));
-            ends.extend_from_slice(&((bits.len() / 8) as u32).to_le_bytes());
-        }
-        self.add(COMMON_WORDS, 0, (0, 0), common.as_bytes());
-        self.add(PAIR_ENDS, 0, (0, 0), &ends);
-        self.add(PAIRS, 0, (0, 0), &bits);
-    }
-
     fn finish(self, rows: usize) -> Vec<u8> {
         let mut head = Vec::new();
         head.extend_from_slice(&(rows as u32).to_le_bytes());
@@ -548,43 +531,6 @@ impl Sealed<'_> {
     /// Whether their values are better read one by one than with the whole column.
     fn are_few(&self, rows: &[usize]) -> bool {
         rows.len() < self.head.rows / READ_SINGLY
-    }
-
-    /// Removes the blocks that cannot have a phrase from `candidates`, by the hashes of its words.
-    pub(crate) fn without_phrase(
-        &self,
-        hashes: &[u32],
-        candidates: &mut Bitmap,
-    ) -> Result<(), Error> {
-        let Ok(filters) = self.head.section(PAIRS) else { return Ok(()) };
-        let bad = || Error::damaged(&self.head.path, "its filters contradict each other");
-        let (_, common) = self.head.bytes(&self.file, COMMON_WORDS)?;
-        let pairs = CommonWords::from_bytes(common).ok_or_else(bad)?.pairs(hashes);
-        if pairs.is_empty() {
-            return Ok(());
-        }
-        let (_, ends) = self.head.bytes(&self.file, PAIR_ENDS)?;
-        let mut start = 0;
-        for (group, end) in ends.as_chunks::<4>().0.iter().enumerate() {
-            let end = u32::from_le_bytes(*end) as usize;
-            let words = end.checked_sub(start).ok_or_else(bad)?;
-            let places = pairs.iter().filter(|_| words > 0);
-            for (place, bit) in places.flat_map(|pair| stored_places(*pair, start, words)) {
-                if !blocks(group).any(|block| candidates.has_block(block)) {
-                    break;
-                }
-                if place as u64 >= filters.length {
-                    return Err(bad());
-                }
-                let mut byte = [0];
-                read(&self.file, &self.head.path, &mut byte, filters.offset + place as u64)?;
-                if byte[0] & bit == 0 {
-                    blocks(group).for_each(|block| candidates.remove_block(block));
-                }
-            }
-            start = end;
-        }
-        Ok(())
     }
 
     /// One row. Slow for many rows: each value is read separately.

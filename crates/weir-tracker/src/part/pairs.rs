@@ -23,7 +23,7 @@ use crate::part::terms::fold;
 
 /// Bits of a filter for each of its pairs. Two of three bits being set for each, a pair that the filter does
 /// not have passes with a probability of (1 - exp(-2/3))², 0.24.
-const BITS_PER_PAIR: usize = 3;
+const BITS_PER_PAIR: usize = 4;
 /// Blocks of a group. Candidates are read from the journal in pieces of nearly a block, so many single
 /// blocks would take as long as all of them.
 pub(crate) const GROUP: usize = 4;
