@@ -2,7 +2,7 @@
 
 pub(crate) mod check;
 mod count;
-mod evaluate;
+pub(crate) mod evaluate;
 mod selection;
 mod sift;
 mod tail;

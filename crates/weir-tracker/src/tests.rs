@@ -4,6 +4,7 @@ mod damage;
 mod hostile;
 mod keys;
 mod model;
+mod phrases;
 mod sifting;
 
 use std::path::{Path, PathBuf};

@@ -12,13 +12,20 @@ use super::{
 };
 use crate::files::Part;
 
-/// Bytes of rows after which a block is compressed and written.
-const BLOCK_BYTES: usize = 128 << 10;
+/// Bytes of rows after which a block is compressed and written. A list reads a row from each of many blocks
+/// of metadata: decompressing a small one takes a third of the time, for 3 % more bytes.
+fn block_bytes(part: Part) -> usize {
+    match part {
+        Part::Meta => 32 << 10,
+        Part::Payload | Part::Failed => 128 << 10,
+    }
+}
 
 /// One of the files while it is written.
 pub(crate) struct Writer {
     pub(crate) new: PathBuf,
     file: File,
+    block_bytes: usize,
     offset: u64,
     pub(crate) rows: u32,
     block: Vec<u8>,
@@ -38,6 +45,7 @@ impl Writer {
         Ok(Self {
             new,
             file,
+            block_bytes: block_bytes(part),
             offset: HEADER_BYTES as u64,
             rows: 0,
             block: Vec::new(),
@@ -53,7 +61,8 @@ impl Writer {
         compressor: &mut Compressor<'_>,
     ) -> io::Result<()> {
         let length: usize = fields.iter().map(|fields| fields.len()).sum();
-        if !self.block.is_empty() && self.block.len() + ROW_HEADER_BYTES + length > BLOCK_BYTES {
+        let end = self.block.len() + ROW_HEADER_BYTES + length;
+        if !self.block.is_empty() && end > self.block_bytes {
             self.flush(compressor)?;
         }
         if self.block.is_empty() {
