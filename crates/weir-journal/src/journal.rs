@@ -32,9 +32,6 @@ use crate::settings::{Durability, Settings};
 use crate::statistics::Statistics;
 use weir_model::Outcome;
 
-/// Most transactions that are visited while the catalog of their lane is locked.
-const MAX_VISITED: usize = 1024;
-
 /// Most lanes of a journal.
 const MAX_LANES: u16 = 1024;
 /// The length of a segment is a multiple of this.
@@ -337,9 +334,10 @@ impl Journal {
         mut each: impl FnMut(Address, &Undecoded<'_>),
     ) -> io::Result<()> {
         for (catalog, of_lane) in self.by_lane(addresses) {
-            // The catalog is locked for a part of them: threads wait for it.
-            for some in of_lane.chunks(MAX_VISITED) {
-                reader::visit(catalog, some, &mut each)?;
+            let mut rest = of_lane;
+            while !rest.is_empty() {
+                let done = reader::visit(catalog, rest, &mut each)?;
+                rest = &rest[done..];
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::catalog::{Catalog, Segments};
 use crate::files::Files;
@@ -310,17 +311,26 @@ enum Place<'p> {
     Raw(Frame),
 }
 
+/// Time for which transactions are visited while the catalog of their lane is locked: sealing and the
+/// preparation of segments wait for it.
+const MAX_LOCKED: Duration = Duration::from_millis(20);
+
 /// Calls `each` with the place of each transaction at sorted addresses of one lane, without those that are
-/// not in the journal.
+/// not in the journal. The catalog is locked for it; after `until` it ends early. Returns how many addresses
+/// are done.
 fn walk(
     catalog: &Catalog,
     addresses: &[Address],
     payload: bool,
+    until: Option<Instant>,
     mut each: impl FnMut(Assembly<'_>, Place<'_>) -> io::Result<()>,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     let (files, state) = (&catalog.files, &*catalog.segments.read());
     let (mut sealed, mut raw): (Option<Sealed>, Option<Segment>) = (None, None);
-    for Address { position, .. } in addresses {
+    for (done, Address { position, .. }) in addresses.iter().enumerate() {
+        if done > 0 && until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(done);
+        }
         let (number, assembly) =
             (position.segment(), Assembly { files, state, position: *position });
         if state.sealed.contains_key(&number) {
@@ -336,7 +346,7 @@ fn walk(
             each(assembly, Place::Raw(end))?;
         }
     }
-    Ok(())
+    Ok(addresses.len())
 }
 
 /// The transactions at sorted addresses of one lane, without those that are not in the journal.
@@ -346,7 +356,7 @@ pub(crate) fn get(
     payload: bool,
     found: &mut dyn FnMut(Transaction),
 ) -> io::Result<()> {
-    walk(catalog, addresses, payload, |assembly, place| {
+    walk(catalog, addresses, payload, None, |assembly, place| {
         match place {
             Place::Sealed(segment) => {
                 if let Some(transaction) = segment.get(assembly.position.offset())? {
@@ -360,17 +370,19 @@ pub(crate) fn get(
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(())
 }
 
 /// Calls `each` with the transactions at sorted addresses of one lane, not decoded; without those that are
-/// not in the journal, or incomplete.
+/// not in the journal, or incomplete. Ends early when it has locked the catalog for long. Returns how many
+/// addresses are done.
 pub(crate) fn visit(
     catalog: &Catalog,
     addresses: &[Address],
     each: &mut dyn FnMut(Address, &Undecoded<'_>),
-) -> io::Result<()> {
-    walk(catalog, addresses, true, |assembly, place| {
+) -> io::Result<usize> {
+    walk(catalog, addresses, true, Some(Instant::now() + MAX_LOCKED), |assembly, place| {
         let address = Address { lane: assembly.files.lane, position: assembly.position };
         match place {
             Place::Sealed(segment) => {

@@ -35,7 +35,7 @@ use crate::field::Number;
 
 pub(crate) use self::file::MAX_ROWS;
 
-/// Most term hashes of a part in memory.
+/// Most term hashes of a part in memory, and what filters take in their place.
 const MAX_HASHES: usize = 6 << 20;
 /// Most bytes of business keys of a part in memory.
 const MAX_KEY_BYTES: usize = 8 << 20;
@@ -131,7 +131,7 @@ impl Build {
         self.key_bytes += keys::size(transaction);
         self.rows.is_multiple_of(ROWS).then(|| {
             let finished = self.block.finish();
-            self.hashes += finished.len();
+            self.hashes += finished.len() + finished.pairs.as_ref().map_or(0, PairFilter::size);
             finished
         })
     }

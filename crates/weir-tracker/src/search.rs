@@ -431,8 +431,8 @@ impl Search<'_> {
         }
         if let Some(sift) = &mut self.sift {
             let sifted = self.passed.iter().filter(|candidate| candidate.is_sifted);
-            let lacking =
-                sift.lacking(&self.index.shared, sifted.filter_map(|candidate| candidate.address))?;
+            let sifted = sifted.filter_map(|candidate| candidate.address);
+            let lacking = sift.lacking(&self.index.shared, sifted, self.deadline)?;
             self.passed.retain(|candidate| {
                 candidate.address.is_none_or(|address| !lacking.contains(&address))
             });

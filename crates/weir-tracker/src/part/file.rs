@@ -109,7 +109,8 @@ impl Section {
         let column = tag <= IDS || (CODES..VALUES).contains(&tag);
         let is_complete = offset.checked_add(length).is_some_and(|end| end <= file);
         let fits = !column || length == rows as u64 * u64::from(width);
-        is_complete && fits && matches!(width, 0 | 1 | 2 | 4 | 8 | 16) && rows <= MAX_ROWS
+        let known = if tag == IDS { width == 16 } else { matches!(width, 0 | 1 | 2 | 4 | 8) };
+        is_complete && fits && known && rows <= MAX_ROWS
     }
 }
 

@@ -34,7 +34,7 @@ const COMMON: usize = 4;
 /// Bytes of the set of common words.
 pub(crate) const COMMON_BYTES: usize = 1 << 13;
 /// Most pairs of a group; one with more has no filter.
-const MAX_PAIRS: usize = 1 << 20;
+const MAX_PAIRS: usize = 1 << 19;
 
 /// The blocks of a group.
 pub(crate) fn blocks(group: usize) -> Range<usize> {
@@ -97,6 +97,11 @@ pub(crate) struct PairFilter {
 }
 
 impl PairFilter {
+    /// Its size in hashes of terms, 4 bytes each.
+    pub(crate) fn size(&self) -> usize {
+        2 * self.bits.len()
+    }
+
     /// Whether the group may have all of these pairs.
     pub(crate) fn may_have(&self, pairs: &[u32]) -> bool {
         let mut places = pairs.iter().flat_map(|pair| places(*pair, self.bits.len()));

@@ -31,8 +31,9 @@ const MAGIC: &[u8; 8] = b"WEIRTRM1";
 const HEAD: usize = 24;
 /// Hash that stands for every term.
 const ANY_TERM: u32 = u32::MAX;
-/// Partitions in which the pairs of hash and block are sorted: each fits into the CPU cache.
-const PARTITIONS: u32 = 16;
+/// Partitions of the hashes by their upper 8 bits. The pairs of hash and block are sorted one partition after
+/// the other: each fits into the CPU cache.
+const PARTITIONS: usize = 256;
 
 /// The hash of a term. `state` starts as the sum of seed and length. For each 8 bytes, the last ones
 /// padded with zeros, it is multiplied by an odd constant to 128 bits, and both halves are combined.
@@ -79,23 +80,46 @@ pub(crate) fn short_hashes(seed: u64, words: &[String]) -> Vec<u32> {
 /// The hashes of the terms of a finished block, each once.
 #[derive(Debug)]
 pub(crate) struct BlockTerms {
+    /// By partition.
     hashes: Box<[u32]>,
+    /// Where each partition begins, and the end of the last one.
+    starts: Box<[u32]>,
     /// The filter of the group of blocks that ends with this one.
     pub(crate) pairs: Option<PairFilter>,
 }
 
+fn partition(hash: u32) -> usize {
+    (hash >> 24) as usize
+}
+
 impl BlockTerms {
     pub(crate) fn new(hashes: &[u32], overflowed: bool, pairs: Option<PairFilter>) -> Self {
-        let hashes = if overflowed { Box::from([ANY_TERM]) } else { hashes.into() };
-        Self { hashes, pairs }
+        let hashes = if overflowed { &[ANY_TERM] } else { hashes };
+        let mut starts = vec![0_u32; PARTITIONS + 1];
+        hashes.iter().for_each(|hash| starts[partition(*hash) + 1] += 1);
+        for number in 0..PARTITIONS {
+            starts[number + 1] += starts[number];
+        }
+        let mut next = starts.clone();
+        let mut sorted = vec![0; hashes.len()];
+        for hash in hashes {
+            let place = &mut next[partition(*hash)];
+            sorted[*place as usize] = *hash;
+            *place += 1;
+        }
+        Self { hashes: sorted.into(), starts: starts.into(), pairs }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }
 
+    fn partition(&self, number: usize) -> &[u32] {
+        &self.hashes[self.starts[number] as usize..self.starts[number + 1] as usize]
+    }
+
     pub(crate) fn may_have(&self, hash: u32) -> bool {
-        self.hashes.contains(&hash) || *self.hashes == [ANY_TERM]
+        self.partition(partition(hash)).contains(&hash) || *self.hashes == [ANY_TERM]
     }
 }
 
@@ -122,15 +146,12 @@ pub(crate) fn encode(seed: u64, blocks: &[BlockTerms]) -> Vec<u8> {
     file.extend_from_slice(&buckets.to_le_bytes());
     file.resize(HEAD + 4 * (buckets as usize + 1), 0);
     let mut writer = Writer { file, buckets, started: 0, last: 0, blocks: blocks.len() };
-    let mut pairs = Vec::with_capacity(hashes / PARTITIONS as usize * 5 / 4);
+    let mut pairs = Vec::with_capacity(hashes / PARTITIONS * 5 / 4);
     for partition in 0..PARTITIONS {
         pairs.clear();
         for (block, terms) in blocks.iter().enumerate() {
-            let in_partition = terms
-                .hashes
-                .iter()
-                .filter(|hash| **hash / (u32::MAX / PARTITIONS + 1) == partition);
-            pairs.extend(in_partition.map(|hash| u64::from(*hash) << 32 | block as u64));
+            let hashes = terms.partition(partition).iter();
+            pairs.extend(hashes.map(|hash| u64::from(*hash) << 32 | block as u64));
         }
         pairs.sort_unstable();
         pairs

@@ -239,7 +239,7 @@ impl Candidates<'_> {
             let sifted = some.iter().filter(|candidate| candidate.is_sifted);
             let sifted = sifted.map(|candidate| candidate.address);
             let lacking = match &mut self.sift {
-                Some(sift) => sift.lacking(&self.index.shared, sifted)?,
+                Some(sift) => sift.lacking(&self.index.shared, sifted, self.deadline)?,
                 None => Addresses::default(),
             };
             let may_match = |candidate: &&Pending| !lacking.contains(&candidate.address);

@@ -4,9 +4,12 @@
 //! candidates of a word that is in some transaction of their block do not have it themselves.
 
 use std::collections::HashSet;
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, available_parallelism};
+use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use memchr::memmem::Finder;
@@ -32,11 +35,40 @@ const SKIPPED: usize = 8;
 /// Words of a phrase that are looked for: each is a bit of [`Look::words`].
 const MAX_WORDS: usize = u64::BITS as usize;
 
-/// Most threads that look through candidates, and how many of these each has at least: they read and
-/// decompress nearly all of the time.
-static THREADS: LazyLock<usize> =
-    LazyLock::new(|| available_parallelism().map_or(1, |cores| cores.get().min(4)));
-const MIN_SHARE: usize = 256;
+/// Candidates that a thread looks through before it looks at the clock.
+const PIECE: usize = 512;
+/// Candidates for which a search gets another thread: nearly all of the time goes into reading and
+/// decompressing them.
+const MIN_SHARE: usize = 512;
+/// Most threads that help one search.
+const MAX_HELPERS: usize = 3;
+/// Threads that help searches: half of the cores, and at least one.
+static HELPERS: LazyLock<AtomicUsize> = LazyLock::new(|| {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    AtomicUsize::new((cores / 2).max(1))
+});
+
+/// Threads that help a search, returned when it is dropped.
+struct Helpers(usize);
+
+impl Helpers {
+    /// Takes up to `most` of those that are free.
+    fn take(most: usize) -> Self {
+        let mut taken = 0;
+        let take = |free: usize| {
+            taken = free.min(most).min(MAX_HELPERS);
+            Some(free - taken)
+        };
+        let _ = HELPERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        Self(taken)
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        HELPERS.fetch_add(self.0, Ordering::Relaxed);
+    }
+}
 
 static CONTENT_ENCODING: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"content-encoding"));
@@ -128,21 +160,30 @@ impl Sift {
         self.batch
     }
 
-    /// Those of the transactions at these addresses that cannot have all of the words.
+    /// Those of the transactions at these addresses that cannot have all of the words, as far as there is time
+    /// to find out.
     pub(crate) fn lacking(
         &mut self,
         shared: &Shared,
         addresses: impl Iterator<Item = Address>,
+        deadline: Instant,
     ) -> Result<Addresses, Error> {
+        let mut addresses: Vec<_> = addresses.collect();
+        if addresses.is_empty() {
+            return Ok(Addresses::default());
+        }
         if self.skipped > 0 {
             self.skipped -= 1;
             return Ok(Addresses::default());
         }
-        let mut addresses: Vec<_> = addresses.collect();
         addresses.sort_unstable();
-        let threads = if shared.remote.is_some() { 1 } else { *THREADS };
-        let (bytes, lacking) = self.look_through(shared, &addresses, threads)?;
-        let fitting = addresses.len() * threads * BATCH_BYTES / bytes.max(1);
+        // What is fetched is fetched once.
+        let most = if shared.remote.is_some() { 0 } else { addresses.len() / MIN_SHARE };
+        let helpers = Helpers::take(most);
+        let threads = 1 + helpers.0;
+        let (bytes, lacking) = self.look_through(shared, &addresses, threads, deadline)?;
+        drop(helpers);
+        let fitting = addresses.len() * BATCH_BYTES / (bytes / threads).max(1);
         self.batch = (self.batch * 4).min(fitting).clamp(MIN_BATCH, threads * MAX_BATCH);
         if lacking.len() < addresses.len() / 4 {
             (self.skipped, self.batch) = (SKIPPED, MIN_BATCH);
@@ -150,26 +191,29 @@ impl Sift {
         Ok(lacking)
     }
 
-    /// Looks through transactions in up to so many threads. Returns the bytes of their texts, and those that
-    /// lack words.
+    /// Looks through transactions in so many threads. Returns the bytes of their texts, and those that lack
+    /// words.
     fn look_through(
         &self,
         shared: &Shared,
         addresses: &[Address],
         threads: usize,
+        deadline: Instant,
     ) -> Result<(usize, Addresses), Error> {
-        let each = addresses.len().div_ceil(threads).max(MIN_SHARE);
+        let each = addresses.len().div_ceil(threads);
         let look = |some: &[Address]| {
             let mut look = Look::new(&self.phrases);
             let mut lacking = Vec::new();
-            shared.visit(some, |address, undecoded| {
-                if !look.may_match(undecoded) {
-                    lacking.push(address);
-                }
-            })?;
+            for some in some.chunks(PIECE).take_while(|_| Instant::now() < deadline) {
+                shared.visit(some, |address, undecoded| {
+                    if !look.may_match(undecoded) {
+                        lacking.push(address);
+                    }
+                })?;
+            }
             Ok((look.bytes, lacking))
         };
-        let (own, others) = addresses.split_at(each.min(addresses.len()));
+        let (own, others) = addresses.split_at(each);
         let found: Vec<Result<(usize, Vec<Address>), Error>> = std::thread::scope(|scope| {
             let look = &look;
             let start = |some| {

@@ -46,13 +46,13 @@ impl Sealed<'_> {
         for (group, end) in ends.as_chunks::<4>().0.iter().enumerate() {
             let end = u32::from_le_bytes(*end) as usize;
             let words = end.checked_sub(start).ok_or_else(bad)?;
+            if end as u64 * 8 > filters.length {
+                return Err(bad());
+            }
             let places = pairs.iter().filter(|_| words > 0);
             for (place, bit) in places.flat_map(|pair| stored_places(*pair, start, words)) {
                 if !blocks(group).any(|block| candidates.has_block(block)) {
                     break;
-                }
-                if place as u64 >= filters.length {
-                    return Err(bad());
                 }
                 let mut byte = [0];
                 read(&self.file, &self.head.path, &mut byte, filters.offset + place as u64)?;
