@@ -121,7 +121,8 @@ def _sustained(result: dict) -> list[Verdict]:
 def _search(result: dict) -> list[Verdict]:
     count = f"{result['transactions']:,} transactions, under half load"
     rows = []
-    for kind, bar in _SEARCH.items():
+    # A result may be older than a kind.
+    for kind, bar in ((k, b) for k, b in _SEARCH.items() if k in result["latencies_s"]):
         seconds = sorted(result["latencies_s"][kind])
         p99 = seconds[int(len(seconds) * 0.99)] * 1e3
         rows.append(Verdict(f"search by {kind}", count, f"p99 {p99:.1f} ms",

@@ -44,7 +44,6 @@ use crate::part::columns::Columns;
 use crate::part::keys::Keys;
 use crate::part::pairs::PairFilter;
 use crate::part::row::{NAMES, Row};
-use crate::search::Cursor;
 
 const MAGIC: &[u8; 8] = b"WEIRCOL1";
 const SECTION: usize = 40;
@@ -511,15 +510,14 @@ impl Sealed<'_> {
         Ok(rows.iter().map(|row| address(lanes[*row], positions[*row])).collect())
     }
 
-    /// Positions of rows in the order of hits, in the order of the rows.
-    pub(crate) fn cursors(&self, rows: &[usize]) -> Result<Vec<Cursor>, Error> {
+    /// Times and ids of rows, in the same order.
+    pub(crate) fn times_and_ids(&self, rows: &[usize]) -> Result<Vec<(u64, u128)>, Error> {
         let time = Number::Time as u8;
         if self.are_few(rows) {
-            let cursor = |row| Ok(Cursor::new(self.value(time, row)?, self.id(row)?));
-            return rows.iter().map(|row| cursor(*row)).collect();
+            return rows.iter().map(|row| Ok((self.value(time, *row)?, self.id(*row)?))).collect();
         }
         let (times, ids) = (self.numbers(time)?, self.ids()?);
-        Ok(rows.iter().map(|row| Cursor::new(times[*row], ids[*row])).collect())
+        Ok(rows.iter().map(|row| (times[*row], ids[*row])).collect())
     }
 
     fn id(&self, row: usize) -> Result<u128, Error> {

@@ -88,7 +88,10 @@ impl<'a> View<'a> {
                     (&open.columns.numbers[Number::Time as usize], &open.columns.ids);
                 Ok(rows.iter().map(|row| Cursor::new(times[*row], ids[*row])).collect())
             }
-            Self::Sealed(_, columns) => columns.cursors(rows),
+            Self::Sealed(_, columns) => {
+                let found = columns.times_and_ids(rows)?;
+                Ok(found.into_iter().map(|(time, id)| Cursor::new(time, id)).collect())
+            }
         }
     }
 
