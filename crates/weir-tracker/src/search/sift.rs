@@ -285,7 +285,6 @@ impl<'a> Look<'a> {
             self.is_unclear = true;
             return;
         }
-        // Compiled to vector instructions, unlike `make_ascii_lowercase` here.
         self.text.clear();
         self.text.extend(bytes.iter().map(u8::to_ascii_lowercase));
         self.is_unclear = is_encoded(text, bytes, &self.text);
