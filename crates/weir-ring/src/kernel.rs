@@ -55,6 +55,8 @@ const PAGE: usize = 64 << 10;
 pub(crate) enum Order {
     /// Receive into a provided buffer.
     Receive,
+    /// Wait until there is something to receive.
+    Wait,
     /// Send what the socket takes at once.
     Send(Vec<u8>),
 }
@@ -88,6 +90,8 @@ pub(crate) struct Completed<T> {
 pub(crate) enum Outcome {
     /// The bytes, none at the end of the stream; `more`: further ones were there at that time.
     Received { bytes: Result<Option<Received>, Errno>, more: bool },
+    /// There is something to receive: bytes, the end of the stream or an error.
+    Readable(Result<(), Errno>),
     /// The memory of the bytes, and how many of them were sent.
     Sent { memory: Vec<u8>, count: Result<usize, Errno> },
 }
@@ -193,6 +197,7 @@ impl<T: AsFd> Kernel<T> {
                 .buf_group(GROUP)
                 .build()
                 .flags(squeue::Flags::BUFFER_SELECT),
+            Order::Wait => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
             Order::Send(bytes) => {
                 let length = u32::try_from(bytes.len()).expect("a message of less than 4 GiB");
                 // It ends within the call. A wait of io_uring would end at once, again and again, for a peer
@@ -311,6 +316,7 @@ impl<T: AsFd> Kernel<T> {
                         more: cqueue::sock_nonempty(completion.flags()),
                     }
                 }
+                Order::Wait => Outcome::Readable(count.map(drop)),
                 Order::Send(memory) => Outcome::Sent { memory, count },
             };
             return Some(Completed { owner, outcome });

@@ -104,6 +104,8 @@ pub(crate) trait Member: AsFd {
     fn sent(self: Rc<Self>, memory: Vec<u8>, count: Result<usize, Errno>);
     /// A receive has ended. `more`: further bytes are there; `keep`: the bytes may stay in their buffer.
     fn received(&self, bytes: Result<Option<Received>, Errno>, more: bool, keep: bool);
+    /// A wait for something to receive has ended.
+    fn readable(&self, outcome: Result<(), Errno>);
 }
 
 impl<M: Member> Ring<M> {
@@ -302,7 +304,7 @@ impl<M: Member> Ring<M> {
         loop {
             // Not borrowed while a task is woken, or a socket closed.
             let Some(completed) = self.kernel.borrow_mut().next() else { return has_received };
-            has_received |= matches!(completed.outcome, Outcome::Received { .. });
+            has_received |= !matches!(completed.outcome, Outcome::Sent { .. });
             self.complete(completed);
         }
     }
@@ -318,6 +320,7 @@ impl<M: Member> Ring<M> {
                 let keep = !self.kernel.borrow().is_short_of_buffers();
                 owner.received(bytes, more, keep);
             }
+            Outcome::Readable(outcome) => owner.readable(outcome),
             Outcome::Sent { memory, count } => owner.sent(memory, count),
         }
     }

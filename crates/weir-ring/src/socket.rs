@@ -1,7 +1,7 @@
 //! A connected stream socket on the ring of its thread.
 
 use crate::bytes::{Bytes, append};
-use crate::kernel::{Key, Order, Received, watch};
+use crate::kernel::{BUFFER_BYTES, Key, Order, Received, watch};
 use crate::ring::{Member, Ring, Unsent};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
@@ -55,6 +55,9 @@ struct ReadSide {
     state: Reading,
     /// There may be bytes that a call would return at once.
     more: bool,
+    /// The last call returned more than a provided buffer holds: the reader is in a long message, whose bytes
+    /// are better received where they are to be than copied.
+    is_long: bool,
     waker: Option<Waker>,
 }
 
@@ -178,6 +181,18 @@ impl Member for Shared {
         };
         wake(waker);
     }
+
+    fn readable(&self, outcome: Result<(), Errno>) {
+        let waker = {
+            let read = &mut *self.read.borrow_mut();
+            if matches!(read.state, Reading::Started(_)) {
+                read.state = outcome.map_or_else(Reading::Failed, |()| Reading::Idle);
+                read.more = true;
+            }
+            read.waker.take()
+        };
+        wake(waker);
+    }
 }
 
 impl Shared {
@@ -251,10 +266,11 @@ impl Shared {
         self.dropped.get().is_some_and(|since| since.elapsed() >= ORPHAN_TIME)
     }
 
-    /// Starts a receive unless bytes, the end or an error are there.
+    /// Starts a receive, or in a long message the wait for one, unless bytes, the end or an error are there.
     fn start_receive(self: &Rc<Self>, read: &mut ReadSide) {
         if matches!(read.state, Reading::Idle) {
-            read.state = Reading::Started(self.ring.start(Rc::clone(self), Order::Receive));
+            let order = if read.is_long { Order::Wait } else { Order::Receive };
+            read.state = Reading::Started(self.ring.start(Rc::clone(self), order));
         }
     }
 }
@@ -339,6 +355,12 @@ impl Socket {
         }
     }
 
+    /// Whether writers wait until the socket accepts bytes.
+    #[cfg(test)]
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.shared.write.borrow().blocked.is_some()
+    }
+
     /// Reads as [`AsyncRead`] does. Calls of its own are part of the budget of a task.
     fn poll_read_shared(
         &self,
@@ -366,8 +388,9 @@ impl Socket {
                     let progress = ready!(poll_proceed(cx));
                     match receive(&self.shared.fd, room) {
                         Ok(0) => read.state = Reading::Ended,
-                        Ok(_) => {
+                        Ok(count) => {
                             progress.made_progress();
+                            read.is_long = count > BUFFER_BYTES;
                             // What fits the room may be all.
                             read.more = room.remaining() == 0;
                             return Poll::Ready(Ok(()));

@@ -236,12 +236,10 @@ fn a_drop_cancels_what_waits_and_closes_the_socket() {
 
 /// Writes until the peer takes no more.
 async fn fill(socket: &mut Socket) {
-    let ring = thread::current().unwrap();
-    let before = ring.blocked();
     loop {
         let write = poll_fn(|cx| Poll::Ready(Pin::new(&mut *socket).poll_write(cx, &[b'x'; 1000])));
         match write.await {
-            Poll::Pending if ring.blocked() > before => return,
+            Poll::Pending if socket.is_blocked() => return,
             Poll::Pending => yield_now().await,
             Poll::Ready(written) => assert!(written.unwrap() > 0),
         }
@@ -254,6 +252,8 @@ fn tcp_pair() -> (Socket, TcpStream) {
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 16 << 10).unwrap();
     let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&own, 16 << 10).unwrap();
+    // Does not send later what it could send at once.
+    rustix::net::sockopt::set_tcp_congestion(&own, "reno").unwrap();
     own.set_nonblocking(true).unwrap();
     (adopt(own.into()).unwrap(), listener.accept().unwrap().0)
 }
@@ -281,13 +281,16 @@ fn what_a_slow_peer_has_not_taken_arrives_after_a_drop() {
 fn dropped_sockets_beyond_a_bound_are_reset() {
     run(None, async || {
         let reset = || crate::statistics().orphans_reset;
-        let mut peers = Vec::new();
-        for _ in 0..MAX_ORPHANS + 3 {
-            let (mut socket, peer) = tcp_pair();
-            fill(&mut socket).await;
-            drop(socket);
-            peers.push(peer);
+        let (mut sockets, mut peers): (Vec<_>, Vec<_>) =
+            (0..MAX_ORPHANS + 3).map(|_| tcp_pair()).unzip();
+        // A full socket may have room once more, when what was on its way has arrived.
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            for socket in &mut sockets {
+                fill(socket).await;
+            }
         }
+        drop(sockets);
         assert_eq!(reset(), 3);
         // Closed once the task that has waited for the peer is gone.
         yield_now().await;
@@ -350,6 +353,54 @@ fn an_event_of_the_peer_is_noticed_without_reading() {
         written.await;
         assert!(socket.flush().await.is_err());
         assert!(socket.shutdown().await.is_err());
+    });
+}
+
+#[test]
+fn a_long_message_is_received_where_it_is_to_be() {
+    for disorder in [None, Some(5)] {
+        run(disorder, async || {
+            let (mut socket, mut peer) = pair();
+            let mut room = [0; 1 << 16];
+            // What a provided buffer holds, and then the rest.
+            peer.write_all(&[1; 40_000]).unwrap();
+            let first = socket.read(&mut room).await.unwrap();
+            assert_eq!((first, socket.read(&mut room).await.unwrap()), (4096, 40_000 - 4096));
+            // The next part at once, as the next message.
+            for (sent, received) in [(30_000, 30_000), (2, 2), (5_000, 4_096), (0, 904)] {
+                let reader = spawn_local(async move {
+                    let count = socket.read(&mut room).await.unwrap();
+                    (socket, count)
+                });
+                yield_now().await;
+                peer.write_all(&[2; 30_000][..sent]).unwrap();
+                let count;
+                (socket, count) = reader.await.unwrap();
+                assert_eq!(count, received);
+            }
+            // Not waited for any more.
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(socket.poll_readable(&mut cx).is_pending());
+            drop(socket);
+            clean().await;
+        });
+    }
+}
+
+#[test]
+fn a_drop_ends_the_wait_for_a_part_of_a_long_message() {
+    run(Some(6), async || {
+        let (mut socket, mut peer) = pair();
+        let mut room = [0; 1 << 16];
+        peer.write_all(&[1; 40_000]).unwrap();
+        for _ in 0..2 {
+            assert!(socket.read(&mut room).await.unwrap() > 0);
+        }
+        socket.watch();
+        yield_now().await;
+        drop(socket);
+        clean().await;
+        assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0);
     });
 }
 
