@@ -137,7 +137,9 @@ def _version(name: str, *command: str) -> str:
 def _commit() -> str:
     here = Path(__file__).parent
     text = _first_line("git", "-C", str(here), "rev-parse", "--short=12", "HEAD")
-    changed = _first_line("git", "-C", str(here), "status", "--porcelain", "--untracked-files=no")
+    # Results of cases that were measured before do not matter.
+    changed = _first_line("git", "-C", str(here), "status", "--porcelain", "--untracked-files=no", "--",
+                          ".", "../..", ":(exclude,top)perf/results", ":(exclude,top)docs")
     return text + (" with changes" if changed else "")
 
 

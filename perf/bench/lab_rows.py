@@ -7,10 +7,10 @@ from .verdict import Verdict
 
 #: Case, title, reference, and the bound of the ratio or, without a reference, in microseconds.
 _BARS = (
-    (cases.LAB_CLOSED, "closed HTTP/1.1, full histogram", "wrk", 0.95),
+    (cases.LAB_CLOSED, "closed HTTP/1.1, full histogram", "wrk", 0.75),
     (cases.LAB_ROWS, "closed HTTP/1.1, a row for each request", "wrk", 1.1),
-    (cases.LAB_OPEN, "open model, 1 ms quantum", None, 10.0),
-    (cases.LAB_TLS, "closed, TLS 1.3", "wrk", 1.2),
+    (cases.LAB_OPEN, "open model, 1 ms quantum", None, 8.0),
+    (cases.LAB_TLS, "closed, TLS 1.3", "wrk", 0.75),
     (cases.LAB_HTTP2, "closed, HTTP/2", "h2load", 1.4),
 )
 _MEMORY = 150 * cases.MIB
