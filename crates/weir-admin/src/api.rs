@@ -3,6 +3,7 @@
 mod audit;
 mod configuration;
 mod count;
+mod difference;
 mod endpoints;
 mod event;
 mod explain;
@@ -16,6 +17,7 @@ mod limit;
 mod live;
 mod nodes;
 mod pool;
+mod profile;
 mod resubmit;
 mod rollout;
 mod session;
@@ -25,6 +27,7 @@ mod tail;
 mod test_request;
 mod token;
 mod transaction;
+mod upstream;
 mod usage;
 
 use crate::access::{self, Access, Grant, Guard};

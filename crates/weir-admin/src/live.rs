@@ -4,6 +4,7 @@
 //! costs only the transfer of the same bytes. A slow reader skips seconds, and nothing waits for
 //! it.
 
+mod conditions;
 mod history;
 mod pools;
 mod rates;
@@ -12,6 +13,7 @@ mod traffic;
 
 use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
+use conditions::Inputs;
 use history::HistoryRings;
 use pools::PoolHistories;
 use rates::Totals;
@@ -22,9 +24,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
+use weir_net::tls::ServerTls;
 use weir_store::clock;
 use weir_store::gaps::Gap;
 
+pub(crate) use conditions::Condition;
 pub(crate) use history::{History, MAX_PERIOD_SECONDS};
 pub(crate) use pools::PoolHistory;
 pub(crate) use rejections::Rejections;
@@ -86,6 +90,9 @@ pub(crate) struct LiveSnapshot {
     /// The journal, if recording is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) journal: Option<JournalSnapshot>,
+    /// What is wrong now, severe conditions first.
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
 }
 
 /// Requests rejected by weir for a reason.
@@ -258,7 +265,7 @@ impl Live {
             snapshot.in_flight = stats.totals.active;
             snapshot.connections = stats.totals.connections;
             snapshot.apis.truncate(MAX_APIS);
-            snapshot.targets = rates::targets(&stats).take(MAX_TARGETS).collect();
+            let mut targets: Vec<_> = rates::targets(&stats).collect();
             snapshot.throttled = throttled(&self.sources.gateway.limits(), &mut before.refused);
             snapshot.lost = rates::lost(&stats);
             if before.seconds.is_multiple_of(JOURNAL_TICKS) {
@@ -267,11 +274,33 @@ impl Live {
             }
             snapshot.journal = before.journal.clone();
             snapshot.missing = before.missing;
+            snapshot.conditions = self.conditions(&snapshot, &targets);
+            targets.truncate(MAX_TARGETS);
+            snapshot.targets = targets;
             before.seconds = before.seconds.wrapping_add(1);
             let text = serde_json::to_string(&snapshot).unwrap_or_default();
             self.events.send_replace(format!("data: {text}\n\n").into());
         }
         before.totals = totals;
+    }
+
+    /// What is wrong now.
+    fn conditions(&self, snapshot: &LiveSnapshot, targets: &[TargetSnapshot]) -> Vec<Condition> {
+        let site = self.sources.gateway.site();
+        let expiries = site.tls.iter().flatten().flat_map(ServerTls::expiries);
+        let certificates: Vec<_> = expiries.collect();
+        let fleet = self.sources.fleet.as_ref().map(|fleet| fleet.status().findings);
+        let fleet = fleet.into_iter().flatten().map(|finding| (finding.code, finding.message));
+        conditions::conditions(&Inputs {
+            now_seconds: (snapshot.at_ms / 1000).cast_signed(),
+            targets,
+            journal: snapshot.journal.as_ref(),
+            disk_budget: site.config.journal.disk,
+            missing: &snapshot.missing,
+            certificates: &certificates,
+            rejected: self.sources.configuration.history.last_rejection(),
+            fleet: &fleet.collect::<Vec<_>>(),
+        })
     }
 
     /// Recent gaps; none if they cannot be read.

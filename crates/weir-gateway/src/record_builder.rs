@@ -5,17 +5,17 @@ use crate::decisions::Decisions;
 use crate::handler::destination;
 use crate::worker::{Live, Worker};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_config::Route;
 use weir_http::body::{BodyTap, ResponseError};
 use weir_http::clock;
 use weir_http::problem::{Fault, Problem};
-use weir_model::Annotations;
+use weir_model::{Annotations, Attempt};
 use weir_record::access_log::Line;
 use weir_record::capture::{Recorder, Recording};
 use weir_record::transaction::Transaction;
 use weir_telemetry::spans::RequestSpan;
-use weir_upstream::SendReport;
+use weir_upstream::{SendReport, Target};
 use weir_wire::{Framing, RequestHead, ResponseHead};
 
 /// Recording, logging, tracing and counting of one request, until its end.
@@ -34,6 +34,13 @@ pub struct RecordBuilder {
     pub(crate) reason: Option<String>,
     /// Bytes of the response's body that were sent.
     pub sent: u64,
+}
+
+/// The attempts of a request, at its end.
+#[derive(Default)]
+struct Attempts {
+    target: Option<Rc<Target>>,
+    ended: Vec<Attempt>,
 }
 
 /// The request in flight, as input of its record.
@@ -76,6 +83,7 @@ impl RecordBuilder {
     fn record<T>(
         &mut self,
         of: Subject<'_>,
+        attempts: &Attempts,
         act: impl FnOnce(&mut Recording, &Transaction<'_>) -> T,
     ) -> T {
         let Subject { live, arrival, decisions, .. } = of;
@@ -93,6 +101,8 @@ impl RecordBuilder {
             problem: self.problem,
             reason: self.reason.as_deref(),
             upstream: upstream.unwrap_or_default(),
+            upstream_target: attempts.target.as_ref().map_or("", |target| &target.name),
+            attempts: &attempts.ended,
             retries: self.report.retries.get(),
             notes: self.notes.as_deref(),
             resubmission_of: arrival.replay.as_ref().map(|replay| replay.of),
@@ -100,6 +110,12 @@ impl RecordBuilder {
             bodies: &live.bodies,
         };
         act(&mut self.recording, &transaction)
+    }
+
+    /// The attempts of a request that has arrived at `arrived`.
+    fn attempts(&mut self, arrived: Instant) -> Attempts {
+        let (target, ended) = (self.report.target(), self.report.take_ended());
+        Attempts { target, ended: ended.iter().map(|one| one.recorded(arrived)).collect() }
     }
 
     /// Counts a call that the limits have admitted.
@@ -122,26 +138,32 @@ impl RecordBuilder {
         if !self.recording.begins_now(route, framing, when_full) {
             return Ok(None);
         }
-        self.record(of, |recording, transaction| recording.begin(transaction, framing))
+        let attempts = Attempts::default();
+        self.record(of, &attempts, |recording, transaction| recording.begin(transaction, framing))
     }
 
     /// Records bytes of the response body, except the last ones, which are passed to
     /// [`RecordBuilder::complete`].
     pub(crate) fn pass(&mut self, of: Subject<'_>, bytes: &[u8]) {
-        self.record(of, |recording, transaction| recording.pass(transaction, bytes));
+        let attempts = Attempts::default();
+        self.record(of, &attempts, |recording, transaction| recording.pass(transaction, bytes));
     }
 
     /// Records the bytes copied in each direction of an upgraded connection.
     pub(crate) fn tunnelled(&mut self, of: Subject<'_>, up: u64, down: u64) {
-        self.record(of, |recording, transaction| recording.tunnelled(transaction, up, down));
+        let attempts = Attempts::default();
+        self.record(of, &attempts, |recording, transaction| {
+            recording.tunnelled(transaction, up, down)
+        });
     }
 
     /// The response is complete except for `last`, the last bytes of its body.
     pub(crate) fn complete(&mut self, of: Subject<'_>, last: &[u8]) {
         let (stats, problem, now) = (&of.worker.stats, self.problem, clock::now());
         let duration = now.saturating_duration_since(of.arrival.started);
+        let attempts = self.attempts(of.arrival.started);
         let (open, span) = (self.report.open.take(), self.span.take());
-        self.record(of, |recording, transaction| {
+        self.record(of, &attempts, |recording, transaction| {
             recording.end(transaction, last, now, duration);
             let (request, status) = (&transaction.request, transaction.response.status);
             of.live.record_duration(of.decisions, request, status, stats, |series| {
@@ -180,8 +202,9 @@ impl RecordBuilder {
         let failed = matches!(why, Some(ResponseError::File));
         let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
         let error = why.map_or("cancelled", |why| why.problem().slug());
+        let attempts = self.attempts(of.arrival.started);
         let (open, span) = (self.report.open.take(), self.span.take());
-        self.record(of, |recording, transaction| {
+        self.record(of, &attempts, |recording, transaction| {
             recording.break_off(transaction, upstream, now, duration);
             log(of.worker, transaction, duration, true);
             if let Some(open) = open {

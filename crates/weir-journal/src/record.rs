@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a sequence of fields, each a `u32` with the tag in
 //! the lowest 8 bits and the length in the upper 24, then the value. Readers skip unknown tags.
-//! Tags 1–18 come from [`Received`], 32–44 and 47–50 from [`Completed`], 45 (damaged) and 46
+//! Tags 1–18 come from [`Received`], 32–44 and 47–52 from [`Completed`], 45 (damaged) and 46
 //! (sequence number and position after the transaction, `u64` each) from sealing. Pairs and rows
 //! repeat a tag. Tag 47 comes before all fields that it does not apply to.
 
@@ -14,7 +14,7 @@ pub(crate) mod undecoded;
 
 use crate::counted;
 use crate::format::Position;
-use weir_model::Outcome;
+use weir_model::{Attempt, Outcome};
 
 /// Direction of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,10 @@ pub struct Completed<'a> {
     pub detail: &'a str,
     /// Name of the upstream.
     pub upstream: &'a str,
+    /// Its target whose response the client got, or of the last attempt.
+    pub upstream_target: &'a str,
+    /// The attempts that gave the client no response.
+    pub attempts: &'a [Attempt],
     /// Response header lines, redacted.
     pub head: &'a [u8],
     /// Stage code and its duration in microseconds.
@@ -197,6 +201,8 @@ pub struct Transaction {
     pub problem: String,
     pub detail: String,
     pub upstream: String,
+    pub upstream_target: String,
+    pub attempts: Vec<Attempt>,
     pub response_head: Vec<u8>,
     pub stages: Vec<(u8, u32)>,
     pub request: BodyMetadata,
@@ -234,6 +240,7 @@ impl<'a> Completed<'a> {
         };
         Completed {
             shortened: true,
+            attempts: &[],
             head: b"",
             request: reduced(self.request, self.request_body),
             response: reduced(self.response, self.response_body),

@@ -1,3 +1,4 @@
+mod attempts;
 mod backlog;
 mod count_only;
 mod damage;

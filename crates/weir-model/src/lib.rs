@@ -4,6 +4,7 @@
 
 mod amount;
 mod annotations;
+mod attempt;
 pub mod bins;
 pub mod bucket_url;
 mod duration;
@@ -19,6 +20,7 @@ mod text;
 
 pub use amount::{Amount, NoAmount};
 pub use annotations::{Annotation, Annotations};
+pub use attempt::Attempt;
 pub use duration::duration_in_words;
 pub use metering::Counts;
 pub use outcome::Outcome;

@@ -43,6 +43,11 @@ const NAMES: [(u8, &str); 11] = [
     (TOTAL, "total"),
 ];
 
+/// All stages with their names, in the order of a request.
+pub fn codes() -> impl Iterator<Item = (u8, &'static str)> {
+    NAMES.into_iter()
+}
+
 /// The name of a stage; none for a code of a later version.
 #[must_use]
 pub fn name(code: u8) -> Option<&'static str> {

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use weir_config::{ClientCertificates, Tls};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// Sessions kept for clients that resume without tickets (TLS 1.2 session ids).
 const SESSIONS: usize = 4096;
@@ -99,6 +100,13 @@ impl ServerTls {
         self.clients.is_some()
     }
 
+    /// A name of each certificate, and the end of its validity in seconds since 1970.
+    #[must_use]
+    pub fn expiries(&self) -> Vec<(String, i64)> {
+        let ends = self.certificates.iter().filter_map(|key| expiry(key.cert.first()?));
+        ends.collect()
+    }
+
     /// For the acceptor. Connections keep the one they were accepted with.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
@@ -109,6 +117,19 @@ impl ServerTls {
 #[must_use]
 pub fn self_signed_certificate(data: &Path) -> PathBuf {
     data.join("tls/self-signed.crt")
+}
+
+/// The first DNS name of a certificate, or its subject; and the end of its validity in seconds since 1970.
+fn expiry(certificate: &[u8]) -> Option<(String, i64)> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let names = parsed.subject_alternative_name().ok().flatten();
+    let names = names.iter().flat_map(|extension| &extension.value.general_names);
+    let mut names = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    let name = names.next().unwrap_or_else(|| parsed.subject().to_string());
+    Some((name, parsed.validity().not_after.timestamp()))
 }
 
 fn same(before: &[Arc<CertifiedKey>], after: &[Arc<CertifiedKey>]) -> bool {

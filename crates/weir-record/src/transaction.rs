@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weir_http::headers;
 use weir_http::problem::Problem;
-use weir_model::Annotations;
+use weir_model::{Annotations, Attempt};
 use weir_telemetry::labels::method_label;
 use weir_telemetry::spans::{RequestSpan, TracedRequest, truncate};
 use weir_wire::ResponseHead;
@@ -33,6 +33,11 @@ pub struct Transaction<'a> {
     pub reason: Option<&'a str>,
     /// Name of the handler's upstream or pool; empty without one.
     pub upstream: &'a str,
+    /// The upstream's target whose response the client got, or of the last attempt; empty without one. Known at
+    /// the end only, as `attempts` are.
+    pub upstream_target: &'a str,
+    /// The attempts that gave the client no response.
+    pub attempts: &'a [Attempt],
     /// Number of retries.
     pub retries: u32,
     /// Annotations by scripts and stages.

@@ -61,6 +61,15 @@ pub struct Summary {
     /// Code of the problem that was returned.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub problem: String,
+    /// Detail of the problem: the auth method, limit or rule.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Name of the consumer's plan.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan: String,
+    /// The upstream's target whose response the client got, or of the last attempt.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub upstream_target: String,
     /// Name of the node of the fleet that has the transaction, in a query over nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
@@ -79,9 +88,9 @@ pub struct Transaction {
     pub history: Vec<Change>,
     /// Microseconds by stage.
     pub stages: Vec<Stage>,
-    /// Detail of the problem: the auth, limit or rule.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub detail: String,
+    /// Attempts at upstreams that gave the client no response, in the order of their ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub upstream_attempts: Vec<UpstreamAttempt>,
     /// Number of retries at upstreams.
     #[serde(default)]
     pub retries: u8,
@@ -136,6 +145,22 @@ pub struct Stage {
     pub name: String,
     /// Microseconds.
     pub took_us: u64,
+}
+
+/// An attempt at an upstream that gave the client no response: it failed, or another one was preferred.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UpstreamAttempt {
+    /// The target.
+    pub target: String,
+    /// Microseconds from the arrival of the request to the choice of the target.
+    pub started_us: u32,
+    /// Microseconds from then to the end of the attempt.
+    pub took_us: u32,
+    /// Status of the response, 0 without one.
+    pub status: u16,
+    /// Why it failed: the code of a problem, or `cancelled`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
 }
 
 /// Properties of a body, recorded or not.

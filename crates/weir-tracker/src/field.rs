@@ -25,6 +25,13 @@ pub enum Name {
     Receiver,
     /// The problem code.
     Problem,
+    /// The consumer's plan.
+    Plan,
+    /// The auth method, limit or rule of the problem.
+    Detail,
+    /// The upstream's target whose response the client got, or of the last attempt.
+    #[strum(serialize = "upstream_target")]
+    UpstreamTarget,
 }
 
 impl Name {

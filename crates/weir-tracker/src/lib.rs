@@ -52,8 +52,9 @@ pub use part::row::Row;
 pub use query::{Query, QueryError};
 pub use remote::{Remote, RemotePart};
 pub use search::{
-    Bucket, Counted, Counts, Cursor, Facet, Highlight, Hit, Hits, InvalidCursor, InvalidTailCursor,
-    MAX_PAGE_HITS, Page, Tail, TailCursor,
+    Attribute, Bucket, Counted, Counts, Cursor, Difference, Durations, Facet, Highlight, Hit, Hits,
+    Interval, InvalidCursor, InvalidTailCursor, MAX_PAGE_HITS, Page, Profile, Share,
+    SlowTransaction, StageMean, Tail, TailCursor,
 };
 pub use segment_parts::{PART_FILES, SegmentParts};
 pub use tracker::{

@@ -10,7 +10,7 @@
 //!
 //! | term | matches if |
 //! |---|---|
-//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `problem:` | the name is the value; `orders*`: has this prefix; `*`: is present. The sender is the address of the client (`client:` is the same), the receiver is the upstream (`upstream:`) |
+//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `upstream_target:` `plan:` `problem:` `detail:` | the name is the value; `orders*`: has this prefix; `*`: is present. The sender is the address of the client (`client:` is the same), the receiver is the upstream (`upstream:`) with its target, the detail is the auth method, limit or rule of the problem |
 //! | `state:` | `completed`, `failed` or `interrupted` |
 //! | `resolution:` | the resolution of a failed transaction: `open`, `resubmitted`, `resolved`, `dismissed`; `*`: any |
 //! | `status:` | the number; `5xx`: the class; `*`: there was a response |
@@ -134,6 +134,17 @@ impl Query {
 }
 
 impl Query {
+    /// Both this query and `node`.
+    pub(crate) fn and(&self, node: Node) -> Self {
+        let mut nodes = self.required().to_vec();
+        match node {
+            // Times and ids of a query are found at the top.
+            Node::And(own) => nodes.extend(own),
+            node => nodes.push(node),
+        }
+        Self { root: Node::And(nodes) }
+    }
+
     /// Whether it has a term for business keys.
     pub(crate) fn uses_keys(&self) -> bool {
         self.root.any(&|term| matches!(term, Term::Key(..)))
@@ -192,7 +203,7 @@ impl Node {
         }
     }
 
-    fn any(&self, matches: &impl Fn(&Term) -> bool) -> bool {
+    pub(crate) fn any(&self, matches: &impl Fn(&Term) -> bool) -> bool {
         match self {
             Self::And(nodes) | Self::Or(nodes) => nodes.iter().any(|node| node.any(matches)),
             Self::Not(node) => node.any(matches),

@@ -2,12 +2,17 @@
 
 pub(crate) mod check;
 mod count;
+mod difference;
 pub(crate) mod evaluate;
+mod profile;
 mod selection;
 mod sift;
 mod tail;
+mod visit;
 
 pub use count::{Bucket, Counted, Counts, Facet};
+pub use difference::{Attribute, Difference, Share};
+pub use profile::{Durations, Interval, Profile, SlowTransaction, StageMean};
 pub use tail::{InvalidTailCursor, Tail, TailCursor};
 
 use std::collections::{BinaryHeap, HashMap, VecDeque};

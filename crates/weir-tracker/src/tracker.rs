@@ -8,7 +8,7 @@ use crate::document::{Hit, Page, Summary, Transaction};
 use crate::index::Index;
 use crate::journal_state::JournalState;
 use crate::query::{Query, QueryError};
-use crate::search::{self, Counts, REMOTE_TIMEOUT, Tail};
+use crate::search::{self, Counts, Difference, Profile, REMOTE_TIMEOUT, Tail};
 use crate::verification::Verification;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -267,6 +267,33 @@ impl Tracker {
             payload: keys || query.needs_payload(),
             ..counts
         })
+    }
+
+    /// Rate, outcomes and durations of the result of a query over time.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn profile(&self, search: &Search) -> Result<Profile, SearchError> {
+        let query = search.parse()?;
+        let found = self.index()?.profile(&query, search.timeout);
+        let payload = query.needs_payload();
+        Ok(Profile { payload, ..found.map_err(TrackerError::unreadable)? })
+    }
+
+    /// What distinguishes the result of a query from the other results of `among`; with business keys if `keys`.
+    ///
+    /// # Errors
+    /// [`SearchError`].
+    pub fn difference(
+        &self,
+        search: &Search,
+        among: &str,
+        keys: bool,
+    ) -> Result<Difference, SearchError> {
+        let (group, among) = (search.parse()?, parse(among, search.payload)?);
+        let found = self.index()?.difference(&group, &among, search.timeout, keys);
+        let payload = keys || group.needs_payload() || among.needs_payload();
+        Ok(Difference { payload, ..found.map_err(TrackerError::unreadable)? })
     }
 
     /// Verifies the journal.

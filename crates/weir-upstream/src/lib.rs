@@ -41,7 +41,7 @@ pub use health::{Health, HealthSeries, Healths};
 pub use http1::{Http1Response, Http1Upload};
 use http2::Http2Response;
 pub use http2::{Http2Upload, TrailerFilter};
-pub use open_attempt::OpenAttempt;
+pub use open_attempt::{EndedAttempt, OpenAttempt};
 pub use request::OutboundRequest;
 pub use response::UpstreamBody;
 pub use send::{Outcome, Plan, SendReport, send};

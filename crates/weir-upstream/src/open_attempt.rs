@@ -4,11 +4,40 @@ use super::Target;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_http::clock;
+use weir_model::Attempt;
 use weir_telemetry::labels::method_label;
 use weir_telemetry::spans::{AttemptReport, AttemptSpan};
 use weir_telemetry::stats::CallKey;
 use weir_telemetry::trace_context::SpanContext;
 use weir_wire::Method;
+
+/// An attempt that has ended.
+#[derive(Debug)]
+pub struct EndedAttempt {
+    target: Rc<Target>,
+    started: Instant,
+    duration: Duration,
+    status: u16,
+    error: &'static str,
+}
+
+impl EndedAttempt {
+    pub(super) fn target(&self) -> &Rc<Target> {
+        &self.target
+    }
+
+    /// The attempt as records have it, of a request that arrived at `arrived`.
+    pub fn recorded(&self, arrived: Instant) -> Attempt {
+        let micros = |duration: Duration| duration.as_micros().try_into().unwrap_or(u32::MAX);
+        Attempt {
+            target: self.target.name.clone(),
+            started_us: micros(self.started.saturating_duration_since(arrived)),
+            duration_us: micros(self.duration),
+            status: self.status,
+            error: self.error.to_owned(),
+        }
+    }
+}
 
 /// An attempt in flight, or the transfer of its response. The owner ends it.
 #[derive(Debug)]
@@ -24,6 +53,10 @@ pub struct OpenAttempt {
 impl OpenAttempt {
     pub(super) fn new(target: Rc<Target>, started: Instant, span: Option<AttemptSpan>) -> Self {
         Self { target, started, status: 0, span }
+    }
+
+    pub(super) fn target(&self) -> &Rc<Target> {
+        &self.target
     }
 
     /// Time at which the target was picked.
@@ -46,7 +79,7 @@ impl OpenAttempt {
     }
 
     /// Counts the attempt. `error` is from a fixed list, empty if the response was complete.
-    pub fn end(self, method: Method, error: &'static str, now: Instant) {
+    pub fn end(self, method: Method, error: &'static str, now: Instant) -> EndedAttempt {
         if error.is_empty() && self.has_response() {
             // Recorded at the end: a target whose responses are all aborted is not healthy.
             self.target.health.responded(self.status, clock::recent);
@@ -70,6 +103,8 @@ impl OpenAttempt {
             span.end(&report)
         });
         self.target.record(key, duration, context);
+        let Self { target, started, status, .. } = self;
+        EndedAttempt { target, started, duration, status, error }
     }
 }
 

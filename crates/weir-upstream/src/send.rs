@@ -16,7 +16,8 @@ use crate::pick::Pick;
 use crate::retry::RetryPolicy;
 use crate::target_upload::{Finished, TargetUpload};
 use crate::{
-    CheckOutError, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody, failed_check,
+    CheckOutError, EndedAttempt, OpenAttempt, OutboundRequest, Target, Upstream, UpstreamBody,
+    failed_check,
 };
 use hedge::Hedge;
 use std::cell::{Cell, RefCell};
@@ -66,11 +67,31 @@ pub struct Plan<'p> {
 pub struct SendReport {
     /// The attempt that received the response; ends with the response.
     pub open: Option<OpenAttempt>,
+    /// Those that gave the client no response.
+    ended: RefCell<Vec<EndedAttempt>>,
     /// Number of retries.
     pub retries: Cell<u32>,
 }
 
 impl SendReport {
+    /// The target whose response the client gets, or of the last attempt.
+    pub fn target(&self) -> Option<Rc<Target>> {
+        let ended = self.ended.borrow();
+        let target = self.open.as_ref().map(OpenAttempt::target);
+        target.or_else(|| ended.last().map(EndedAttempt::target)).map(Rc::clone)
+    }
+
+    /// Those that gave the client no response, in the order of their ends.
+    pub fn take_ended(&mut self) -> Vec<EndedAttempt> {
+        self.ended.take()
+    }
+
+    pub(super) fn add_ended(&self, attempt: Option<EndedAttempt>) {
+        if let Some(attempt) = attempt {
+            self.ended.borrow_mut().push(attempt);
+        }
+    }
+
     pub(super) fn count_retry(&self) {
         self.retries.set(self.retries.get() + 1);
     }
@@ -123,7 +144,8 @@ pub async fn send<'a, U: TargetUpload<Body: Into<UpstreamBody<'a>>>>(
         };
         sender.pick.target().stats.count_retry(reason);
         sender.report.count_retry();
-        sender.context.discard(sender.report.open.take(), &upload, attempted, response);
+        let open = sender.report.open.take();
+        sender.report.add_ended(sender.context.discard(open, &upload, attempted, response));
         Box::pin(tokio::time::sleep(backoff)).await;
         sender.attempts += 1;
     };
@@ -243,7 +265,7 @@ impl<'p> Sender<'p> {
                 Err(error) => error,
             };
             connects += 1;
-            let failed = self.context.check_out_failed(target, error, started);
+            let failed = self.context.check_out_failed(target, error, started, self.report);
             if connects == max_connects {
                 return Err(failed);
             }
@@ -346,10 +368,11 @@ impl SendContext<'_> {
         target: &Rc<Target>,
         error: CheckOutError,
         started: Instant,
+        report: &SendReport,
     ) -> FailedAttempt {
         if let Some(label) = error.label() {
             let attempt = OpenAttempt::new(Rc::clone(target), started, self.attempt_span());
-            attempt.end(self.scope.method, label, Instant::now());
+            report.add_ended(Some(attempt.end(self.scope.method, label, Instant::now())));
         }
         FailedAttempt::not_connected(target, error)
     }
@@ -361,7 +384,7 @@ impl SendContext<'_> {
         upload: &U,
         attempted: Attempted<U>,
         response: &ResponseHead,
-    ) {
+    ) -> Option<EndedAttempt> {
         let (error, status) = match attempted {
             Ok((channel, arrived)) => {
                 upload.discard(channel, arrived, response, &self.scope);
@@ -369,12 +392,11 @@ impl SendContext<'_> {
             }
             Err(failed) => (failed.rejection.problem.slug(), None),
         };
-        if let Some(mut open) = open {
-            if let Some(status) = status {
-                open.responded(status);
-            }
-            open.end(self.scope.method, error, clock::now());
+        let mut open = open?;
+        if let Some(status) = status {
+            open.responded(status);
         }
+        Some(open.end(self.scope.method, error, clock::now()))
     }
 }
 

@@ -1,9 +1,9 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, count, event, explain, export, fleet, invoice, job, journal, lab,
-    limit, live, pool, resubmit, rollout, session, sink, tail, test_request, token, transaction,
-    usage,
+    Api, audit, configuration, count, difference, event, explain, export, fleet, invoice, job,
+    journal, lab, limit, live, pool, profile, resubmit, rollout, session, sink, tail, test_request,
+    token, transaction, upstream, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -52,6 +52,7 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(journal::verify))
         .add(Viewer, routes!(invoice::invoices))
         .add(Viewer, routes!(limit::limits))
+        .add(Viewer, routes!(upstream::targets))
         .add(Viewer, routes!(configuration::routes))
         .add(Viewer, routes!(configuration::openapi))
         .add(Viewer, routes!(live::traffic))
@@ -89,6 +90,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(rollout::roll_back))
         .add(Viewer, routes!(transaction::search))
         .add(Viewer, routes!(count::summary))
+        .add(Viewer, routes!(difference::difference))
+        .add(Viewer, routes!(profile::profile))
         .add(Viewer, routes!(export::export))
         .add(Viewer, routes!(tail::tail))
         .add(Viewer, routes!(transaction::show))

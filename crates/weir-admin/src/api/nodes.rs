@@ -4,11 +4,13 @@ mod export;
 mod gather;
 mod merge;
 mod shipped;
+mod sum;
 mod tail;
 
 pub(super) use export::{NodeLines, NodesExport};
 pub(super) use merge::{Cursor, Position, Positioned, merge};
 pub(super) use shipped::ShippedTransaction;
+pub(super) use sum::FiguresRequest;
 pub(super) use tail::{NodesTail, OwnTail, tail_target};
 
 use super::Call;
@@ -294,6 +296,26 @@ fn rejection(response: &PeerResponse) -> String {
 /// A node without a response.
 pub(super) fn missing(peer: &Peer, reason: String) -> MissingNode {
     MissingNode { id: peer.id.to_string(), name: peer.name.clone(), reason }
+}
+
+/// The documents of all nodes that respond in time, that of this one first, and which nodes that are.
+pub(super) async fn documents<T: DeserializeOwned>(
+    (fleet, peers): (&Handle, &Peers),
+    request: &PeerRequest,
+    timeout: Duration,
+    here: impl Future<Output = Result<T>>,
+) -> Result<(Vec<T>, Nodes)> {
+    let requests = peers.others.iter().map(|peer| (peer.clone(), request.clone())).collect();
+    let mut responses = fleet.query_peers(requests, limit(timeout));
+    let mut all = vec![here.await?];
+    let mut silent = Vec::new();
+    while let Some((peer, response)) = responses.next().await {
+        match document(response) {
+            Ok(one) => all.push(one),
+            Err(reason) => silent.push(missing(&peer, reason)),
+        }
+    }
+    Ok((all, nodes(peers, silent)))
 }
 
 /// The nodes of a query, and those without a response.

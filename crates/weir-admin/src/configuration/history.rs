@@ -38,6 +38,17 @@ impl ReloadHistory {
         self.lock().clone()
     }
 
+    /// Why the last load changed nothing; none if it is in force.
+    pub(crate) fn last_rejection(&self) -> Option<String> {
+        let state = self.lock();
+        let last = state.reloads.first().filter(|reload| !reload.taken)?;
+        let finding = || {
+            let error = last.findings.iter().find(|finding| finding.error)?;
+            Some(format!("{}:{}: {}", error.file, error.line, error.message))
+        };
+        Some(last.error.clone().or_else(finding).unwrap_or_default())
+    }
+
     fn add(&self, reload: Reload) -> Reload {
         let reloads = &mut self.lock().reloads;
         reloads.truncate(MAX_RELOADS - 1);

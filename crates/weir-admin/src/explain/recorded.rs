@@ -81,8 +81,9 @@ pub(crate) struct RecordedProblem {
 impl RecordedExplanation {
     /// From the record alone.
     pub(crate) fn of(transaction: Transaction) -> Self {
-        let Transaction { summary, detail, retries, stages, .. } = transaction;
-        let problem = (!summary.problem.is_empty()).then(|| problem(&summary.problem, detail));
+        let Transaction { summary, retries, stages, .. } = transaction;
+        let problem = (!summary.problem.is_empty())
+            .then(|| problem(&summary.problem, summary.detail.clone()));
         let broken = summary.state == "interrupted" || summary.status == 0;
         let outcome = match &problem {
             Some(_) => RecordedOutcome::Problem,
@@ -139,8 +140,8 @@ mod tests {
     use weir_tracker::document::Summary;
 
     fn recorded(summary: Summary, detail: &str) -> RecordedExplanation {
-        let detail = detail.to_owned();
-        RecordedExplanation::of(Transaction { summary, detail, ..Transaction::default() })
+        let summary = Summary { detail: detail.to_owned(), ..summary };
+        RecordedExplanation::of(Transaction { summary, ..Transaction::default() })
     }
 
     #[test]

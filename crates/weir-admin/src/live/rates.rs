@@ -121,11 +121,7 @@ fn rejections(now: &BTreeMap<&'static str, Rejected>, before: &Totals) -> Vec<Re
 pub(super) fn targets(snapshot: &Snapshot) -> impl Iterator<Item = TargetSnapshot> {
     snapshot.targets.iter().map(|target| TargetSnapshot {
         upstream: target.key.upstream.clone(),
-        target: match target.key.port {
-            // A service, whose SRV records contain the port.
-            0 => target.key.host.clone(),
-            port => format!("{}:{port}", target.key.host),
-        },
+        target: target.key.name.clone(),
         up: target.health.out.is_none(),
         out: target.health.out.unwrap_or_default().to_owned(),
         active: target.open.saturating_sub(target.idle),

@@ -3,7 +3,7 @@
 use super::field::{discarded, fields, is_payload};
 use super::{BodyMetadata, Discarded, Transaction, Withheld};
 use crate::format::{Kind, Position, u64_at};
-use weir_model::Outcome;
+use weir_model::{Attempt, Outcome};
 
 /// Memory that a cleared transaction keeps of a head or a body.
 const MAX_KEPT_BYTES: usize = 16 << 10;
@@ -42,6 +42,19 @@ fn pair(value: &[u8]) -> Option<(String, String)> {
     Some((text(name), text(value)))
 }
 
+fn attempt(value: &[u8]) -> Option<Attempt> {
+    let (head, rest) = value.split_first_chunk::<11>()?;
+    let [a, b, c, d, e, f, g, h, i, j, error_length] = *head;
+    let (error, target) = rest.split_at_checked(error_length.into())?;
+    Some(Attempt {
+        target: text(target),
+        started_us: u32::from_le_bytes([a, b, c, d]),
+        duration_us: u32::from_le_bytes([e, f, g, h]),
+        status: u16::from_le_bytes([i, j]),
+        error: text(error),
+    })
+}
+
 fn body_metadata(value: &[u8]) -> Option<BodyMetadata> {
     let value = value.first_chunk::<33>()?;
     let mut hash = [0; 16];
@@ -77,6 +90,8 @@ impl Transaction {
             problem: emptied(used.problem, String::clear),
             detail: emptied(used.detail, String::clear),
             upstream: emptied(used.upstream, String::clear),
+            upstream_target: emptied(used.upstream_target, String::clear),
+            attempts: emptied(used.attempts, Vec::clear),
             request_head: emptied(used.request_head, release),
             response_head: emptied(used.response_head, release),
             request_body: emptied(used.request_body, release),
@@ -170,6 +185,8 @@ impl Transaction {
                 self.possible_end = Some(Position::from_bits(position));
             }
             50 => set(&mut self.detail, value),
+            51 => set(&mut self.upstream_target, value),
+            52 => self.attempts.push(attempt(value)?),
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

@@ -2,6 +2,7 @@
 
 use super::field::{MAX_FIELD_BYTES, put};
 use super::{BodyMetadata, Completed, Discarded, Received};
+use weir_model::Attempt;
 
 fn put_pair(out: &mut Vec<u8>, tag: u8, (name, value): (&str, &str)) -> bool {
     let length = 2 + name.len() + value.len();
@@ -31,6 +32,20 @@ fn put_body(out: &mut Vec<u8>, tag: u8, body: &BodyMetadata) {
         | body.withheld.map_or(u8::from(body.masked), |why| why as u8) << 3;
     bytes[17..].copy_from_slice(&body.hash);
     put(out, tag, &bytes);
+}
+
+/// Start and duration `u32` each, status `u16`, length of the error `u8`, error, target.
+fn put_attempt(out: &mut Vec<u8>, attempt: &Attempt) -> bool {
+    let Attempt { target, started_us, duration_us, status, error } = attempt;
+    let Ok(error_length) = u8::try_from(error.len()) else { return false };
+    let mut bytes = Vec::with_capacity(11 + error.len() + target.len());
+    bytes.extend_from_slice(&started_us.to_le_bytes());
+    bytes.extend_from_slice(&duration_us.to_le_bytes());
+    bytes.extend_from_slice(&status.to_le_bytes());
+    bytes.push(error_length);
+    bytes.extend_from_slice(error.as_bytes());
+    bytes.extend_from_slice(target.as_bytes());
+    put(out, 52, &bytes)
 }
 
 impl Received<'_> {
@@ -79,6 +94,8 @@ impl Completed<'_> {
         put(out, 33, self.problem.as_bytes())
             && put(out, 50, self.detail.as_bytes())
             && put(out, 34, self.upstream.as_bytes())
+            && put(out, 51, self.upstream_target.as_bytes())
+            && self.attempts.iter().all(|attempt| put_attempt(out, attempt))
             && put(out, 35, self.head)
             && put(out, 39, self.request_body)
             && put(out, 40, self.response_body)

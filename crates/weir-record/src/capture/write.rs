@@ -69,6 +69,8 @@ impl Recording {
             problem: of.problem.filter(|_| !count_only).map(Problem::slug).unwrap_or_default(),
             detail: of.reason.filter(|_| !count_only).unwrap_or_default(),
             upstream: if count_only { "" } else { of.upstream },
+            upstream_target: if count_only { "" } else { of.upstream_target },
+            attempts: if count_only { &[] } else { of.attempts },
             head: &head,
             stages: stages.finish(now, total),
             request: bodies.request,
@@ -166,7 +168,13 @@ impl Recording {
         if self.counted == 0 {
             return;
         }
-        let call = Completed { problem: "", upstream: "", shortened: false, ..completed.reduced() };
+        let call = Completed {
+            problem: "",
+            upstream: "",
+            upstream_target: "",
+            shortened: false,
+            ..completed.reduced()
+        };
         if lane.borrow_mut().count_call(&self.metering_fields(of), &call).is_err() {
             stats.uncounted.add(1);
         }

@@ -1,6 +1,8 @@
 //! Documents from records of the journal, rows of the index and the ledger.
 
-use super::{Body, BodyMetadata, Change, Field, Hit, Payload, Stage, Summary, Transaction};
+use super::{
+    Body, BodyMetadata, Change, Field, Hit, Payload, Stage, Summary, Transaction, UpstreamAttempt,
+};
 use crate::content::decode_body;
 use crate::part::row::{self, NAMES, Row};
 use crate::search;
@@ -30,6 +32,9 @@ impl Summary {
             sender,
             receiver,
             problem,
+            plan,
+            detail,
+            upstream_target,
         ] = names.map(str::to_owned);
         Self {
             id: TransactionId(row.id),
@@ -48,6 +53,9 @@ impl Summary {
             sender,
             receiver,
             problem,
+            detail,
+            plan,
+            upstream_target,
             node: String::new(),
             sink: String::new(),
         }
@@ -58,7 +66,7 @@ impl Summary {
 impl From<&journal::Transaction> for Summary {
     fn from(transaction: &journal::Transaction) -> Self {
         let mut summary = Self::new(&Row::of(transaction), row::names(transaction));
-        summary.path = path(&transaction.target);
+        row::path(transaction).clone_into(&mut summary.path);
         // The resolution is that of the original.
         if transaction.resubmission_of != [0; 16] {
             summary.resolution.clear();
@@ -158,7 +166,7 @@ impl Transaction {
             stages: stages.collect(),
             resubmission_of: Some(transaction.resubmission_of).filter(|of| *of != [0; 16]).map(id),
             attempts: Vec::new(),
-            detail: transaction.detail,
+            upstream_attempts: transaction.attempts.into_iter().map(upstream_attempt).collect(),
             retries: transaction.retries,
             request: metadata(&transaction.request),
             response: metadata(&transaction.response),
@@ -179,6 +187,11 @@ impl Transaction {
             }),
         }
     }
+}
+
+fn upstream_attempt(attempt: weir_model::Attempt) -> UpstreamAttempt {
+    let weir_model::Attempt { target, started_us, duration_us, status, error } = attempt;
+    UpstreamAttempt { target, started_us, took_us: duration_us, status, error }
 }
 
 fn metadata(body: &journal::BodyMetadata) -> BodyMetadata {
@@ -231,10 +244,6 @@ fn body(head: &[u8], recorded: &[u8]) -> Body {
 }
 
 /// The path of a target. The query belongs to the payload.
-fn path(target: &str) -> String {
-    target.split('?').next().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use super::{header_name, key_value};
 use crate::content::{self, BodyType};
 use crate::field::cut;
-use crate::part::row::{elapsed, names};
+use crate::part::row::{self, elapsed, names};
 use crate::tokenizer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -51,6 +51,10 @@ struct Document<'a> {
     problem: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     detail: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    plan: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    upstream_target: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -136,8 +140,6 @@ struct Payload<'a> {
     auth: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     scopes: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    plan: &'a str,
     request: Part<'a>,
     response: Part<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -209,9 +211,21 @@ pub fn write_document(
         words = words_of(transaction);
         header_names = header_names_of(transaction);
     }
-    let [api, operation, transaction_type, method, consumer, principal, sender, receiver, problem] =
-        names(transaction).map(cut);
-    let path = transaction.target.split('?').next().unwrap_or_default();
+    let [
+        api,
+        operation,
+        transaction_type,
+        method,
+        consumer,
+        principal,
+        sender,
+        receiver,
+        problem,
+        plan,
+        detail,
+        upstream_target,
+    ] = names(transaction).map(cut);
+    let path = row::path(transaction);
     let keys = transaction.keys.iter().map(|(name, value)| key_value(name, Some(value)));
     let document = Document {
         id: id(transaction),
@@ -232,7 +246,9 @@ pub fn write_document(
         sender,
         receiver,
         problem,
-        detail: cut(&transaction.detail),
+        detail,
+        plan,
+        upstream_target,
         keys: keys.collect(),
         retries: transaction.retries,
         resubmission_of: Some(transaction.resubmission_of)
@@ -328,7 +344,6 @@ fn payload_of(transaction: &Transaction) -> Payload<'_> {
         level: transaction.level,
         auth: &transaction.auth,
         scopes: &transaction.scopes,
-        plan: &transaction.plan,
         request: Part::new(&transaction.request_head, &transaction.request_body),
         response: Part::new(&transaction.response_head, &transaction.response_body),
         properties: &transaction.properties,

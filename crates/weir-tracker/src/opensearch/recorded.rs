@@ -17,6 +17,8 @@ pub(super) fn recorded(source: &Value) -> Transaction {
     };
     let payload = &source["payload"];
     let of_payload = |name: &str| payload[name].as_str().unwrap_or_default().to_owned();
+    // Earlier versions had the plan in the payload only.
+    let plan = Some(text("plan")).filter(|plan| !plan.is_empty());
     let (request_head, request_body) = part(&payload["request"]);
     let (response_head, response_body) = part(&payload["response"]);
     let took = u32::try_from(number("took_us")).unwrap_or(u32::MAX);
@@ -35,7 +37,7 @@ pub(super) fn recorded(source: &Value) -> Transaction {
         response_head,
         request_body,
         response_body,
-        plan: of_payload("plan"),
+        plan: plan.unwrap_or_else(|| of_payload("plan")),
         auth: of_payload("auth"),
         scopes: of_payload("scopes"),
         https: payload["https"] == true,
@@ -49,6 +51,7 @@ pub(super) fn recorded(source: &Value) -> Transaction {
         problem: text("problem"),
         detail: text("detail"),
         upstream: text("receiver"),
+        upstream_target: text("upstream_target"),
         stages: vec![(stage::TOTAL, took)],
         request: metadata(&source["request"], &payload["request"]),
         response: metadata(&source["response"], &payload["response"]),

@@ -16,9 +16,11 @@
 //! | 4, 5 | lane and position in the journal, in the same form |
 //! | 6 | ids, 16 bytes each; minimum and maximum of their upper halves |
 //! | 16–24 | numbers of names, as 0–3 |
+//! | 25–27 | numbers of names of later versions; absent in files of earlier ones |
 //! | 32–40 | the names: for each the length `u16` and the bytes |
 //! | 41 | the names of [business keys](crate::part::keys), as 32–40 |
 //! | 42 | the business keys of all rows |
+//! | 48–50 | the names to 25–27 |
 //! | 64 | for each lane the range of the journal: start `u64`, end `u64` |
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |
@@ -56,6 +58,9 @@ const POSITION: u8 = 5;
 const IDS: u8 = 6;
 const CODES: u8 = 16;
 const VALUES: u8 = 32;
+/// Number of columns of names that every file has.
+const FIRST_NAMES: u8 = 9;
+const LATER_VALUES: u8 = 48;
 const KEY_NAMES: u8 = 41;
 const KEYS: u8 = 42;
 const SPANS: u8 = 64;
@@ -111,6 +116,15 @@ impl Section {
         let known = if tag == IDS { width == 16 } else { matches!(width, 0 | 1 | 2 | 4 | 8) };
         is_complete && fits && known && rows <= MAX_ROWS
     }
+}
+
+/// The sections of a column of names: the numbers of its rows, and the names.
+fn name_sections(index: u8) -> (u8, u8) {
+    let values = match index.checked_sub(FIRST_NAMES) {
+        None => VALUES + index,
+        Some(later) => LATER_VALUES + later,
+    };
+    (CODES + index, values)
 }
 
 #[derive(Default)]
@@ -184,9 +198,10 @@ pub(crate) fn encode(
     let min = columns.ids.iter().min().map_or(0, |id| (id >> 64) as u64);
     let max = columns.ids.iter().max().map_or(0, |id| (id >> 64) as u64);
     builder.add(IDS, 16, (min, max), &ids);
-    for (index, column) in columns.names.iter().enumerate() {
-        builder.numbers(CODES + index as u8, column.codes.iter().map(|code| u64::from(*code)));
-        builder.names(VALUES + index as u8, &column.values);
+    for (index, column) in (0..).zip(&columns.names) {
+        let (codes, values) = name_sections(index);
+        builder.numbers(codes, column.codes.iter().map(|code| u64::from(*code)));
+        builder.names(values, &column.values);
     }
     builder.names(KEY_NAMES, &columns.keys.names);
     builder.add(KEYS, 0, (0, 0), &columns.keys.bytes);
@@ -449,11 +464,23 @@ impl Sealed<'_> {
     }
 
     pub(crate) fn codes(&self, name: Name) -> Result<Vec<u32>, Error> {
-        Ok(self.numbers(CODES + name as u8)?.into_iter().map(|code| code as u32).collect())
+        if !self.has(name) {
+            return Ok(vec![0; self.head.rows]);
+        }
+        let (codes, _) = name_sections(name as u8);
+        Ok(self.numbers(codes)?.into_iter().map(|code| code as u32).collect())
     }
 
     pub(crate) fn values(&self, name: Name) -> Result<Vec<String>, Error> {
-        self.names(VALUES + name as u8)
+        if !self.has(name) {
+            return Ok(vec![String::new()]);
+        }
+        self.names(name_sections(name as u8).1)
+    }
+
+    /// Whether the version that has written the file knew of the column; otherwise all its names are empty.
+    fn has(&self, name: Name) -> bool {
+        (name as u8) < FIRST_NAMES || self.head.section(name_sections(name as u8).0).is_ok()
     }
 
     /// The business keys of all rows.
@@ -541,7 +568,10 @@ impl Sealed<'_> {
     pub(crate) fn row(&self, row: usize) -> Result<Row, Error> {
         let mut names: [String; NAMES] = Default::default();
         for name in Name::ALL.iter().copied() {
-            let code = self.value(CODES + name as u8, row)? as usize;
+            if !self.has(name) {
+                continue;
+            }
+            let code = self.value(name_sections(name as u8).0, row)? as usize;
             names[name as usize] = self.values(name)?.into_iter().nth(code).unwrap_or_default();
         }
         Ok(Row {

@@ -39,6 +39,11 @@ pub(crate) fn transaction_type(transaction: &Transaction) -> &str {
     }
 }
 
+/// The path of its request target.
+pub(crate) fn path(transaction: &Transaction) -> &str {
+    transaction.target.split('?').next().unwrap_or_default()
+}
+
 /// Its names, in full, in the order of [`Name`].
 pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
     [
@@ -51,6 +56,9 @@ pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
         &transaction.client,
         &transaction.upstream,
         &transaction.problem,
+        &transaction.plan,
+        &transaction.detail,
+        &transaction.upstream_target,
     ]
 }
 

@@ -8,7 +8,7 @@
 //! The client's own task polls both attempts. The loser is dropped: its connection is closed, or
 //! its stream reset.
 
-use super::{Attempted, FailedAttempt, SendContext, Sender};
+use super::{Attempted, FailedAttempt, SendContext, SendReport, Sender};
 use crate::attempt::Upload;
 use crate::pick::Pick;
 use crate::retry::RetryPolicy;
@@ -117,7 +117,7 @@ impl<'u> Hedge<'u> {
             let (own, open) = (&own, &open);
             Some(async move {
                 let (mut upload, mut response) = (spare, ResponseHead::default());
-                let started = start_second(own, other, &mut upload, open).await;
+                let started = start_second(own, other, &mut upload, open, shared).await;
                 let attempted = match started {
                     Ok(channel) => own
                         .attempt_on(other, channel, &mut upload, &mut response, shared)
@@ -143,20 +143,17 @@ impl<'u> Hedge<'u> {
                 Winner::First => open.open.take(),
                 Winner::Second => std::mem::replace(&mut report.open, open.open.take()),
             };
-            match raced.beaten {
-                None => {
-                    if let Some(open) = beaten {
-                        open.end(context.scope.method, CANCELLED, clock::now());
-                    }
-                }
+            let ended = match raced.beaten {
+                None => beaten.map(|open| open.end(context.scope.method, CANCELLED, clock::now())),
                 Some(Ended { attempted, own: Some((upload, response)), .. }) => {
-                    context.discard(beaten, &upload, attempted, &response);
+                    context.discard(beaten, &upload, attempted, &response)
                 }
                 Some(Ended { attempted, .. }) => {
                     let attempted = attempted.map_err(|failed| failed.settle(target));
-                    context.discard(beaten, upload, attempted, response);
+                    context.discard(beaten, upload, attempted, response)
                 }
-            }
+            };
+            report.add_ended(ended);
         }
         if let Some((own, head)) = raced.result.own {
             (*upload, *response) = (own, head);
@@ -222,11 +219,12 @@ async fn start_second<U: TargetUpload>(
     target: &Rc<Target>,
     upload: &mut U,
     open: &SecondAttempt,
+    report: &SendReport,
 ) -> Result<U::Channel, FailedAttempt> {
     let started = clock::now();
     let mut channel = U::check_out(target, context.scope.deadline)
         .await
-        .map_err(|error| context.check_out_failed(target, error, started))?;
+        .map_err(|error| context.check_out_failed(target, error, started, report))?;
     let span = context.attempt_span();
     let addressed = upload.address(&mut channel, &context.request, target, span.as_ref());
     open.open.set(Some(OpenAttempt::new(Rc::clone(target), started, span)));

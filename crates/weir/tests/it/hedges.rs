@@ -1,8 +1,10 @@
 //! Second tries beside first ones that take long: when, whose, how many, and what becomes of the
 //! one that is beaten.
 
+use crate::admin_api::{first_token, get, id};
 use crate::grpc::frames::{head, odd};
 use crate::harness::{self, Peer, Server, Upstream, Weir, eventually};
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -55,9 +57,20 @@ fn a_target_that_hangs_is_not_waited_for_and_its_connection_goes() {
     let (first, second) = (slow.addr.to_string(), quick.addr.to_string());
     let weir = before([&first, &second], SOON, "");
     let mut client = weir.connect();
+    let mut ids = Vec::new();
     for _ in 0..10 {
-        assert_eq!(client.get("/x").text(), "ok");
+        let response = client.get("/x");
+        assert_eq!(response.text(), "ok");
+        ids.push(id(&response));
     }
+    let token = first_token(&weir);
+    let shown = |id: &String| get(&weir, &format!("/v1/transactions/{id}"), &token).json();
+    let shown: Vec<_> = ids.iter().map(shown).collect();
+    assert!(shown.iter().all(|one| one["upstream_target"] == second));
+    let beaten = |one: &&Value| one["upstream_attempts"][0]["target"] == first;
+    let beaten: Vec<_> = shown.iter().filter(beaten).collect();
+    assert_eq!(beaten.len(), 5);
+    assert!(beaten.iter().all(|one| one["upstream_attempts"][0]["error"] == "cancelled"));
     // Every other request goes to it first.
     assert_eq!((slow.heads().len(), quick.heads().len()), (5, 10));
     assert_eq!([hedged(&weir), won(&weir, "second"), won(&weir, "first")], [5.0, 5.0, 0.0]);

@@ -1,6 +1,8 @@
 //! Requests that are sent again: when, to whom, how often, and never more than the budget allows.
 
+use crate::admin_api::{first_token, get, id};
 use crate::harness::{self, Client, Peer, Response, Server, Upstream, Weir, nobody};
+use serde_json::json;
 use weir_model::stage;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -71,6 +73,39 @@ fn another_target_responds_whatever_the_first_one_does() {
         assert!(good.heads().iter().all(|head| head.contains(&host(&second))), "{what}");
         assert_eq!(weir.metric("weir_upstream_retries_refused_total", &[]), 0.0, "{what}");
     }
+}
+
+#[test]
+fn the_record_names_every_target_that_was_asked() {
+    let (bad, good) = (
+        failing(|peer| {
+            peer.send(BUSY);
+        }),
+        Upstream::responding(OK),
+    );
+    let targets = [nobody().to_string(), bad.addr.to_string(), good.addr.to_string()];
+    let weir =
+        before(&targets.each_ref().map(String::as_str), PLENTY, "tracker: {enabled: true}\n");
+    let token = first_token(&weir);
+    let response = weir.connect().get("/x");
+    assert_eq!(response.text(), "ok");
+    let shown = get(&weir, &format!("/v1/transactions/{}", id(&response)), &token).json();
+    assert_eq!(shown["upstream_target"], targets[2]);
+    let attempts = shown["upstream_attempts"].as_array().unwrap();
+    let told: Vec<_> = attempts.iter().map(|one| (&one["target"], &one["status"])).collect();
+    assert_eq!(told, [(&json!(targets[0]), &json!(0)), (&json!(targets[1]), &json!(503))]);
+    assert_eq!((&attempts[0]["error"], &attempts[1]["error"]), (&json!("connect"), &json!(null)));
+    let time = |at: usize, field: &str| attempts[at][field].as_u64().unwrap();
+    assert!(time(0, "started_us") <= time(1, "started_us"));
+    assert!(time(1, "started_us") + time(1, "took_us") <= shown["took_us"].as_u64().unwrap());
+
+    // The client gets the last response: it is no failed attempt.
+    let weir = before(&[&targets[1]], PLENTY, "tracker: {enabled: true}\n");
+    let response = weir.connect().get("/y");
+    let path = format!("/v1/transactions/{}", id(&response));
+    let shown = get(&weir, &path, &first_token(&weir)).json();
+    assert_eq!((&shown["status"], &shown["upstream_target"]), (&json!(503), &json!(targets[1])));
+    assert_eq!(shown["upstream_attempts"].as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What was recorded, as people ask for it: fields, keys, counts, exports, decoded bodies; and who
 //! may ask.
 
+mod figures;
 mod kept;
 
 use crate::admin_api::{ask, command, data, first_token, get, id, tokens};
@@ -71,7 +72,7 @@ fn post_packed(server: &Server, path: &str, body: &[u8]) -> String {
 
 #[test]
 fn every_documented_field_finds_what_it_says() {
-    let (server, _echo) = start(KEYS);
+    let (server, echo) = start(KEYS);
     let token = first_token(&server);
     let mut client = server.connect();
     let posted =
@@ -90,6 +91,10 @@ fn every_documented_field_finds_what_it_says() {
         ("principal:*", vec![]),
         ("client:127.0.0.1 sender:127.* -status:503", vec![&fixed, &posted]),
         ("upstream:echo receiver:echo", vec![&failed, &posted]),
+        (&format!("upstream_target:\"{}\"", echo.listen[0]), vec![&failed, &posted]),
+        ("upstream_target:127.*", vec![&failed, &posted]),
+        ("plan:*", vec![]),
+        ("detail:*", vec![]),
         ("target:hurry", vec![&posted]),
         ("target:* status:503", vec![&failed]),
         ("state:failed", vec![&failed]),
@@ -334,7 +339,13 @@ fn every_door_to_payloads_is_closed_to_those_who_may_not_see_them() {
         let token = &tokens[role];
         let expected = if role == VIEWER { 403 } else { 200 };
         for query in queries.map(encode) {
-            for door in ["transactions", "transactions/summary", "transactions/export"] {
+            for door in [
+                "transactions",
+                "transactions/summary",
+                "transactions/difference",
+                "transactions/profile",
+                "transactions/export",
+            ] {
                 let response = get(&server, &format!("/v1/{door}?q={query}"), token);
                 assert_eq!(response.status, expected, "{door} {query} {}", response.text());
                 if role == VIEWER {
@@ -346,6 +357,8 @@ fn every_door_to_payloads_is_closed_to_those_who_may_not_see_them() {
         }
         for path in [
             "/v1/transactions/summary?keys=true".to_owned(),
+            "/v1/transactions/difference?q=status:200&keys=true".to_owned(),
+            "/v1/transactions/difference?q=status:200&among=body:quokka".to_owned(),
             format!("/v1/transactions/{posted}/request-body"),
             format!("/v1/transactions/{posted}/response-body"),
         ] {
@@ -355,6 +368,8 @@ fn every_door_to_payloads_is_closed_to_those_who_may_not_see_them() {
             format!("/v1/transactions/{posted}"),
             "/v1/transactions?q=status:200".to_owned(),
             "/v1/transactions/summary?q=status:200".to_owned(),
+            "/v1/transactions/difference?q=status:200".to_owned(),
+            "/v1/transactions/profile?q=status:200".to_owned(),
             "/v1/transactions/export?q=status:200".to_owned(),
         ] {
             let text = get(&server, &path, token).text();

@@ -1,6 +1,6 @@
 //! Sums of counts of several nodes.
 
-use super::{Bucket, Counted, Counts, facet, width};
+use super::{Bucket, Counted, Counts, MAX_BUCKETS, facet, width};
 use std::collections::{BTreeMap, HashMap};
 use weir_model::UnixMicros;
 
@@ -46,7 +46,7 @@ impl Counts {
     fn add_histogram(&mut self, buckets: &[Bucket]) {
         let times = || buckets.iter().map(|bucket| bucket.time.0);
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return };
-        let width = width(last - first).max(self.bucket_ms * 1000);
+        let width = width(last - first, MAX_BUCKETS).max(self.bucket_ms * 1000);
         let mut histogram: BTreeMap<u64, u64> = BTreeMap::new();
         for Bucket { time, count } in buckets {
             *histogram.entry(time.0 / width * width).or_default() += count;

@@ -14,6 +14,7 @@ use weir_tracker::{
 };
 
 mod count;
+mod difference;
 mod export;
 
 /// Default number of transactions.
@@ -25,6 +26,7 @@ const PAGE: usize = 50;
     Examples:\n  weir search 'status:>=500 api:orders'\n  \
     weir search 'key.order:A-17' --json\n  weir search refund --data /var/lib/weir --limit 10\n  \
     weir search 'state:failed since:1d' --facets\n  \
+    weir search 'took:>1s since:1h' --difference=since:1h\n  \
     weir search 'api:orders since:1d' --export > orders.ndjson")]
 pub(crate) struct Args {
     /// Query; an empty query matches everything
@@ -44,6 +46,15 @@ pub(crate) struct Args {
         default_missing_value = "fields", value_parser = ["fields", "keys"],
         conflicts_with_all = ["export", "limit"])]
     facets: Option<String>,
+    /// Compare what is found with the rest of what this query finds: which values are more or less frequent
+    /// [default: all transactions]
+    #[arg(long, value_name = "QUERY", num_args = 0..=1, require_equals = true,
+        default_missing_value = "", value_parser = query,
+        conflicts_with_all = ["export", "limit", "facets"])]
+    difference: Option<String>,
+    /// Compare business keys, too
+    #[arg(long, requires = "difference")]
+    keys: bool,
     /// Export complete transactions as JSON lines, with headers and bodies if permitted
     /// [default limit: 10000]
     #[arg(long)]
@@ -61,10 +72,11 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let done = match &args.facets {
-        Some(facets) => count::run(args, facets == "keys").map(Exit::from),
-        None if args.export => export::run(args),
-        None => list(args).map(Exit::from),
+    let done = match (&args.facets, &args.difference) {
+        (Some(facets), _) => count::run(args, facets == "keys").map(Exit::from),
+        (None, Some(among)) => difference::run(args, among).map(Exit::from),
+        (None, None) if args.export => export::run(args),
+        (None, None) => list(args).map(Exit::from),
     };
     done.inspect_err(|error| note_place(&args.query, error))
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::fmt::Write;
 use weir_store::ledger::Attempt;
 use weir_tracker::Side;
-use weir_tracker::document::{Body, BodyMetadata, Field, Transaction};
+use weir_tracker::document::{Body, BodyMetadata, Field, Transaction, UpstreamAttempt};
 
 mod body;
 
@@ -88,6 +88,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     let stages: Vec<String> = (transaction.stages.iter())
         .map(|stage| format!("{} {}", stage.name, took(stage.took_us)))
         .collect();
+    let tried: Vec<String> = transaction.upstream_attempts.iter().map(tried).collect();
     let flags = [
         (transaction.shortened, "only the outcome was recorded"),
         (transaction.damaged, "some records were lost"),
@@ -111,10 +112,13 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         ("type", &summary.transaction_type),
         ("sender", &summary.sender),
         ("receiver", &summary.receiver),
+        ("target", &summary.upstream_target),
+        ("tried", &tried.join(", ")),
         ("consumer", &summary.consumer),
+        ("plan", &summary.plan),
         ("principal", &summary.principal),
         ("problem", &summary.problem),
-        ("detail", &transaction.detail),
+        ("detail", &summary.detail),
         ("note", &flags.join("; ")),
     ] {
         if !value.is_empty() {
@@ -145,6 +149,15 @@ fn text(transaction: &Transaction, lines: usize) -> String {
     let _ = writeln!(out, "\n{}", summary.status);
     half(&mut out, &payload.response_headers, &payload.response_body, &transaction.response, lines);
     out
+}
+
+/// `10.0.0.7:8080 503 after 12 ms`, or `10.0.0.7:8080 connect after 3 s`.
+fn tried(attempt: &UpstreamAttempt) -> String {
+    let UpstreamAttempt { target, took_us, status, error, .. } = attempt;
+    let status = Some(*status).filter(|status| *status > 0).map(|status| status.to_string());
+    let outcome = [status.as_deref().unwrap_or_default(), error];
+    let outcome: Vec<&str> = outcome.into_iter().filter(|text| !text.is_empty()).collect();
+    format!("{target} {} after {}", outcome.join(" "), took((*took_us).into()))
 }
 
 /// `2 succeeded 200 by ops at 2026-11-21T10:00:00Z: 019a…`.

@@ -1,0 +1,233 @@
+//! What is wrong now, each with its remedy.
+
+use super::{JournalSnapshot, TargetSnapshot};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_store::gaps::Gap;
+
+/// Index lag in seconds from which on searches miss what users look for.
+const MAX_INDEX_LAG_SECONDS: f64 = 60.0;
+/// Share of the disk budget in percent from which on retention deletes the oldest transactions early.
+const DISK_PERCENT: u64 = 95;
+/// Time before the end of a certificate, in seconds.
+const CERTIFICATE_SECONDS: i64 = 14 * 24 * 60 * 60;
+
+/// Something that is wrong now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Condition {
+    /// Stable code.
+    pub(crate) code: ConditionCode,
+    /// Requests or records are lost or at risk now, in contrast to soon.
+    pub(crate) is_severe: bool,
+    /// The message.
+    pub(crate) message: String,
+    /// Name of what it is about: a target, a certificate, a node.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) subject: String,
+}
+
+/// Kinds of conditions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ConditionCode {
+    /// A target is not in rotation.
+    #[default]
+    TargetEjected,
+    /// Searches do not find recent transactions.
+    IndexLag,
+    /// Requests were not recorded, or not completely, in the last 24 hours.
+    RecordsMissing,
+    /// Calls were not metered in the last 24 hours.
+    CallsUncounted,
+    /// The disk budget of the journal is used up.
+    DiskBudget,
+    /// A certificate expires within 14 days, or has expired.
+    CertificateExpires,
+    /// The last change of the configuration was rejected.
+    ConfigurationRejected,
+    /// A finding of the fleet: its code is in the subject.
+    Fleet,
+}
+
+/// What conditions are derived from.
+pub(super) struct Inputs<'a> {
+    pub(super) now_seconds: i64,
+    pub(super) targets: &'a [TargetSnapshot],
+    pub(super) journal: Option<&'a JournalSnapshot>,
+    /// Disk budget of the journal in bytes.
+    pub(super) disk_budget: u64,
+    /// Gaps of the last 24 hours.
+    pub(super) missing: &'a Gap,
+    /// Name and end of each certificate of a listener, in seconds since 1970.
+    pub(super) certificates: &'a [(String, i64)],
+    /// Why the last load of the configuration was rejected.
+    pub(super) rejected: Option<String>,
+    /// Codes and messages of the fleet.
+    pub(super) fleet: &'a [(String, String)],
+}
+
+/// The conditions, severe ones first.
+pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
+    let mut found = Vec::new();
+    let mut add = |code, is_severe, subject: &str, message: String| {
+        found.push(Condition { code, is_severe, message, subject: subject.to_owned() });
+    };
+    for TargetSnapshot { upstream, target, out, .. } in
+        inputs.targets.iter().filter(|target| !target.up)
+    {
+        let others = |other: &&TargetSnapshot| other.upstream == *upstream && other.up;
+        let is_last = !inputs.targets.iter().any(|other| others(&other));
+        let reason = match out.as_str() {
+            "check" => "its health check fails",
+            "errors" => "too many of its responses are errors",
+            _ => "connections or requests to it fail",
+        };
+        let rest = if is_last { "; no target of the upstream is left" } else { "" };
+        let message = format!("Target {target} of {upstream} is ejected: {reason}{rest}.");
+        add(ConditionCode::TargetEjected, is_last, target, message);
+    }
+    if let Some(journal) = inputs.journal {
+        let JournalSnapshot { index_lag_seconds, index_lag_records, disk_bytes, .. } = journal;
+        if *index_lag_seconds > MAX_INDEX_LAG_SECONDS {
+            let message = format!(
+                "Searches miss the last {index_lag_seconds:.0} s: {index_lag_records} transactions \
+                 are not indexed yet."
+            );
+            add(ConditionCode::IndexLag, false, "", message);
+        }
+        let budget = inputs.disk_budget;
+        if budget > 0 && disk_bytes.saturating_mul(100) / budget >= DISK_PERCENT {
+            let message = "The disk budget of the journal is used up: the oldest transactions are \
+                           deleted, maybe before the end of their retention (`journal.disk`)."
+                .to_owned();
+            add(ConditionCode::DiskBudget, false, "", message);
+        }
+    }
+    let Gap { unrecorded, shortened, uncounted } = *inputs.missing;
+    if unrecorded + shortened > 0 {
+        let message = format!(
+            "The journal was full in the last 24 hours: {unrecorded} requests were not recorded, \
+             {shortened} without all of their headers and bodies."
+        );
+        add(ConditionCode::RecordsMissing, true, "", message);
+    }
+    if uncounted > 0 {
+        let message = format!("{uncounted} calls of the last 24 hours were not metered.");
+        add(ConditionCode::CallsUncounted, true, "", message);
+    }
+    for (name, end) in inputs.certificates {
+        let left = end - inputs.now_seconds;
+        if left < CERTIFICATE_SECONDS {
+            let when = match left.div_euclid(24 * 60 * 60) {
+                ..0 => "has expired".to_owned(),
+                0 => "expires within a day".to_owned(),
+                1 => "expires in 1 day".to_owned(),
+                days => format!("expires in {days} days"),
+            };
+            let message = format!("The certificate of {name} {when}.");
+            add(ConditionCode::CertificateExpires, left < 0, name, message);
+        }
+    }
+    if let Some(reason) = &inputs.rejected {
+        let message = format!("The last change of the configuration was rejected: {reason}");
+        add(ConditionCode::ConfigurationRejected, false, "", message);
+    }
+    for (code, message) in inputs.fleet {
+        add(ConditionCode::Fleet, code == "node-down", code, message.clone());
+    }
+    found.sort_by_key(|condition| !condition.is_severe);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str, up: bool) -> TargetSnapshot {
+        TargetSnapshot {
+            upstream: "orders".to_owned(),
+            target: name.to_owned(),
+            up,
+            out: if up { String::new() } else { "check".to_owned() },
+            ..TargetSnapshot::default()
+        }
+    }
+
+    fn found(change: impl FnOnce(&mut Inputs<'_>)) -> Vec<Condition> {
+        let missing = Gap::default();
+        let mut inputs = Inputs {
+            now_seconds: 1_000_000_000,
+            targets: &[],
+            journal: None,
+            disk_budget: 100,
+            missing: &missing,
+            certificates: &[],
+            rejected: None,
+            fleet: &[],
+        };
+        change(&mut inputs);
+        conditions(&inputs)
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_weir_that_works() {
+        let targets = [target("a:1", true)];
+        let journal = JournalSnapshot { index_lag_seconds: 59.0, disk_bytes: 94, ..<_>::default() };
+        let day = 24 * 60 * 60;
+        let certificates = [("example.com".to_owned(), 1_000_000_000 + 15 * day)];
+        let all = found(|inputs| {
+            inputs.targets = Box::leak(Box::new(targets));
+            inputs.journal = Some(Box::leak(Box::new(journal)));
+            inputs.certificates = Box::leak(Box::new(certificates));
+        });
+        assert_eq!(all, []);
+    }
+
+    #[test]
+    fn an_upstream_without_targets_is_worse_than_one_with_some() {
+        for (other, severe) in [(true, false), (false, true)] {
+            let targets = [target("a:1", false), target("b:1", other)];
+            let all = found(|inputs| inputs.targets = Box::leak(Box::new(targets)));
+            assert_eq!(all.len(), 1 + usize::from(!other));
+            let Condition { code, is_severe, message, subject } = &all[0];
+            assert_eq!(
+                (*code, *is_severe, &**subject),
+                (ConditionCode::TargetEjected, severe, "a:1")
+            );
+            assert!(message.contains("health check"), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_condition_has_its_message_and_severe_ones_come_first() {
+        let journal = JournalSnapshot {
+            index_lag_seconds: 61.0,
+            index_lag_records: 5,
+            disk_bytes: 95,
+            ..<_>::default()
+        };
+        let certificates = [("soon".to_owned(), 1_000_086_500), ("past".to_owned(), 999_999_999)];
+        let fleet = [("node-down".to_owned(), "two is down".to_owned())];
+        let missing = Gap { unrecorded: 1, uncounted: 2, ..Gap::default() };
+        let all = conditions(&Inputs {
+            now_seconds: 1_000_000_000,
+            targets: &[],
+            journal: Some(&journal),
+            disk_budget: 100,
+            missing: &missing,
+            certificates: &certificates,
+            rejected: Some("a key is unknown".to_owned()),
+            fleet: &fleet,
+        });
+        use ConditionCode::*;
+        let codes: Vec<_> = all.iter().map(|one| (one.code, one.is_severe)).collect();
+        let severe = [RecordsMissing, CallsUncounted, CertificateExpires, Fleet];
+        let others = [IndexLag, DiskBudget, CertificateExpires, ConfigurationRejected];
+        let expected: Vec<_> = severe.map(|code| (code, true)).into_iter().collect();
+        assert_eq!(codes[..4], expected[..]);
+        assert_eq!(codes[4..], others.map(|code| (code, false)));
+        let message =
+            |subject: &str| &all.iter().find(|one| one.subject == subject).unwrap().message;
+        assert!(message("soon").contains("in 1 day.") && message("past").contains("has expired"));
+    }
+}
