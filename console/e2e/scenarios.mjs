@@ -10,6 +10,9 @@ import { send } from "./server.mjs";
 const PAGES = {
   overview: "/console/",
   tracker: "/console/tracker?q=status%3A500",
+  differs: "/console/tracker?q=status%3A500&differs=1",
+  traffic: "/console/traffic/api/orders",
+  consumer: "/console/traffic/consumer/acme",
   jobs: "/console/jobs",
   monitor: "/console/monitor",
   apis: "/console/apis",
@@ -140,8 +143,12 @@ async function throttled({ server, browser }) {
   const begun = Date.now();
   await page.getByText("Throttled now:").waitFor({ timeout: 5000 });
   console.log(`        a throttled consumer is shown after ${Date.now() - begun} ms`);
-  await page.getByRole("link", { name: "beta" }).click();
+  await page.getByRole("link", { name: "beta", exact: true }).first().click();
+  await page.waitForURL(/traffic\/consumer\/beta/);
+  await page.getByText("throttled by rate").waitFor();
+  await page.goto(`${server.admin}/console/monitor`);
   await page.getByRole("tab", { name: "Limits" }).click();
+  await page.waitForURL(/tab=limits/);
   await page.getByText("throttled by rate").waitFor();
   await picture(page, "limits");
   assert.deepEqual(await violations(page), []);
@@ -503,4 +510,48 @@ async function first({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };
+/** From a figure to its transactions: what distinguishes failures, the traffic of each name, the ejected target. */
+async function drill({ server, browser }) {
+  const { page, context, problems } = await visit(browser);
+  await signIn(page, server, "payload-viewer");
+  await page.goto(`${server.admin}/console/tracker?range=1h&q=status%3A502`);
+  await page.getByRole("button", { name: "What differs" }).click();
+  const differs = page.getByRole("region", { name: "What differs" });
+  await differs.getByText("compared with").waitFor();
+  assert.match(await differs.locator("dt").first().textContent(), /API|Route|Operation|Upstream|Target/);
+  await differs.getByRole("button", { name: "legacy" }).first().click();
+  await page.waitForURL(/api%3Alegacy/);
+  assert.match(page.url(), /differs=1/, "the view is in the address");
+
+  // The status strip leads to the target, and that to its transactions.
+  const strip = page.locator(".status-strip");
+  await strip.getByText("Target 127.0.0.1:1 of gone is ejected").waitFor();
+  await strip.getByRole("link", { name: "Its traffic" }).first().click();
+  await page.waitForURL(/traffic\/upstream_target/);
+  await page.getByRole("heading", { name: "Requests per second, by status" }).waitFor();
+  await page.getByRole("link", { name: "Failures" }).click();
+  await page.waitForURL(/tracker\?.*state%3Acompleted/);
+
+  // An API, its route within it, a consumer.
+  await page.goto(`${server.admin}/console/apis?range=1h`);
+  await page.getByRole("heading", { name: /^orders/ }).getByRole("link", { name: "orders", exact: true }).click();
+  await page.waitForURL(/traffic\/api\/orders/);
+  for (const title of ["Durations over time", "Time by stage", "Slowest transactions", "By consumer"]) await page.getByRole("heading", { name: title }).waitFor();
+  assert.ok((await page.locator(".heatmap rect").count()) > 0);
+  await page.getByRole("link", { name: "place", exact: true }).first().click();
+  await page.waitForURL(/traffic\/operation\/place\?.*within=api%3Aorders/);
+  await page.goBack();
+  await page.waitForURL(/traffic\/api\/orders/);
+  await page.getByRole("link", { name: "acme", exact: true }).first().click();
+  await page.waitForURL(/traffic\/consumer\/acme/);
+  const cell = page.locator(".heatmap rect").first();
+  await cell.waitFor();
+  const told = Number((await cell.locator("title").textContent()).replace(/\D.*/, ""));
+  await cell.dispatchEvent("click");
+  await page.waitForURL(/took%3A/);
+  await page.getByRole("heading", { name: new RegExp(`^${told} transactions?$`) }).waitFor();
+  assert.deepEqual(problems, []);
+  await context.close();
+}
+
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };

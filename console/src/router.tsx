@@ -24,9 +24,9 @@ const overview = createRoute({
 export const tracker = createRoute({
   getParentRoute,
   path: "/tracker",
-  validateSearch: (search: Record<string, unknown>): { q?: string } => {
-    const q = text(search.q);
-    return q ? { q } : {};
+  validateSearch: (search: Record<string, unknown>): { q?: string; differs?: string } => {
+    const [q, differs] = [text(search.q), text(search.differs)];
+    return { ...(q && { q }), ...(differs && { differs }) };
   },
   component: lazyRouteComponent(() => import("./tracker/page"), "TrackerPage"),
 });
@@ -39,6 +39,16 @@ export const transaction = createRoute({
     return q ? { q } : {};
   },
   component: lazyRouteComponent(() => import("./transaction/page"), "TransactionPage"),
+});
+
+const traffic = createRoute({
+  getParentRoute,
+  path: "/traffic/$kind/$name",
+  validateSearch: (search: Record<string, unknown>): { within?: string } => {
+    const within = text(search.within);
+    return within ? { within } : {};
+  },
+  component: lazyRouteComponent(() => import("./traffic/page"), "TrafficPage"),
 });
 
 const jobs = createRoute({
@@ -56,6 +66,10 @@ export const job = createRoute({
 const monitor = createRoute({
   getParentRoute,
   path: "/monitor",
+  validateSearch: (search: Record<string, unknown>): { tab?: string } => {
+    const tab = text(search.tab);
+    return tab ? { tab } : {};
+  },
   component: lazyRouteComponent(() => import("./monitor/page"), "MonitorPage"),
 });
 
@@ -127,7 +141,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
-import { facetTerm } from "../query/fields";
+import { Named, termOf } from "../traffic/named";
 import { count, duration, percent, short } from "../format/format";
 import { Badge, EmptyPanel, Panel, QueryState } from "../ui/parts";
 import { useTitle } from "../ui/title";
@@ -74,7 +74,7 @@ function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, F
     <Panel
       title={
         <>
-          {one.api} <code className="muted">{one.base}</code>
+          <Named kind="api" name={one.api} /> <code className="muted">{one.base}</code>
         </>
       }
       inside={false}
@@ -90,9 +90,6 @@ function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, F
               OpenAPI
             </Link>
           )}
-          <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never} className="button small">
-            Transactions
-          </Link>
         </>
       }
     >
@@ -125,9 +122,9 @@ function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, F
                     Explain or test a request
                   </Link>
                 )}
-                <Link to="/tracker" search={{ q: `${facetTerm("api", one.api)} ${facetTerm("operation", route.operation)}` } as never}>
-                  Transactions
-                </Link>
+                <span>
+                  Traffic of <Named kind="operation" name={route.operation} within={termOf("api", one.api)} />
+                </span>
               </p>
             </details>
           </li>

@@ -6,6 +6,7 @@ import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { NodeChoice, UnreportedNodes } from "../fleet/choice";
 import { count } from "../format/format";
+import { Named } from "../traffic/named";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Table, Time } from "../ui/parts";
@@ -75,7 +76,9 @@ function One({ invoice }: { invoice: Invoice }) {
   return (
     <article className="invoice stack">
       <div className="row">
-        <h3 className="wrap-any">{invoice.consumer}</h3>
+        <h3 className="wrap-any">
+          <Named kind="consumer" name={invoice.consumer} />
+        </h3>
         {invoice.provisional && <Badge tone="warn">provisional</Badge>}
         <span className="muted">
           {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> to <Time at={invoice.to} style="full" />

@@ -1,14 +1,17 @@
 // Status of rate limits and quotas.
 
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
 import { count, span } from "../format/format";
+import { Named } from "../traffic/named";
 import { Badge, Bar, EmptyPanel, Failure, Loading, Panel, Table } from "../ui/parts";
 
 type ConsumerLimits = Schemas["PlanStatus"];
 
+export const limitsQuery = queryOptions({ queryKey: ["limits"], queryFn: () => data<Schemas["LimitStatuses"]>(api.GET("/v1/limits")), refetchInterval: 1000 });
+
 export function LimitsView() {
-  const limits = useQuery({ queryKey: ["limits"], queryFn: () => data<Schemas["LimitStatuses"]>(api.GET("/v1/limits")), refetchInterval: 1000 });
+  const limits = useQuery(limitsQuery);
   if (limits.isPending) return <Loading what="limits" />;
   if (limits.isError) return <Failure error={limits.error} retry={() => void limits.refetch()} />;
   const { consumers, limits: routes } = limits.data;
@@ -29,8 +32,12 @@ export function LimitsView() {
           <Table heads={["API", "Limit", "#Rejected since the start"]}>
             {routes.map((one) => (
               <tr key={`${one.api} ${one.limit}`}>
-                <td>{one.api}</td>
-                <td>{one.limit}</td>
+                <td>
+                  <Named kind="api" name={one.api} />
+                </td>
+                <td>
+                  <Named kind="detail" name={one.limit} within={`api:${one.api}`} />
+                </td>
                 <td className="num">{count(one.refused)}</td>
               </tr>
             ))}
@@ -41,14 +48,18 @@ export function LimitsView() {
   );
 }
 
-function Consumers({ all }: { all: ConsumerLimits[] }) {
+export function Consumers({ all }: { all: ConsumerLimits[] }) {
   return (
     <Panel title="Consumers" inside={false} actions={<span className="muted">current status of their plans</span>}>
       <Table heads={["Consumer", "Plan", "Status", "Remaining rate", "Used quota", "#Rejected by rate", "#Rejected by quota"]}>
         {all.map((one) => (
           <tr key={one.consumer}>
-            <td className="wrap-any">{one.consumer}</td>
-            <td>{one.plan}</td>
+            <td className="wrap-any">
+              <Named kind="consumer" name={one.consumer} />
+            </td>
+            <td>
+              <Named kind="plan" name={one.plan} />
+            </td>
             <td>{one.throttled ? <Badge tone="bad">throttled by {one.throttled}</Badge> : <Badge tone="good">admitted</Badge>}</td>
             <td>{one.rate ? <RateLeft rate={one.rate} consumer={one.consumer} /> : <span className="muted">no rate</span>}</td>
             <td>{one.quota ? <QuotaUsed quota={one.quota} consumer={one.consumer} /> : <span className="muted">no quota</span>}</td>

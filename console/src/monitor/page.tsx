@@ -1,15 +1,19 @@
 // Usage, limits and invoices.
 
 import { Tabs } from "@base-ui/react/tabs";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useTitle } from "../ui/title";
 import { Invoices } from "./invoices";
 import { LimitsView } from "./limits";
 import { Usage } from "./usage";
 
 export function MonitorPage() {
+  const { tab = "usage" } = useSearch({ strict: false }) as { tab?: string };
+  const navigate = useNavigate();
   useTitle("Monitor");
+  const select = (next: unknown) => void navigate({ to: "/monitor", search: ((before: object) => ({ ...before, tab: next === "usage" ? undefined : next })) as never });
   return (
-    <Tabs.Root defaultValue="usage" className="stack">
+    <Tabs.Root value={tab} onValueChange={select} className="stack">
       <div className="page-head no-print">
         <h1>Monitor</h1>
         <Tabs.List className="tabs">

@@ -10,6 +10,7 @@ import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
 import { Empty, Panel, QueryState, Table } from "../ui/parts";
+import { Named } from "../traffic/named";
 import { MeteringOff } from "./metering-off";
 import { periodOf, type UsageReport, type UsageRow, usageOf } from "./queries";
 
@@ -103,7 +104,7 @@ function UsageTable({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
           <tr key={groups.map((group) => row[group]).join(" ")}>
             {groups.map((group) => (
               <td key={group} className="wrap-any">
-                {row[group] || <span className="muted">none</span>}
+                {row[group] ? <Named kind={group} name={String(row[group])} /> : <span className="muted">none</span>}
               </td>
             ))}
             <td className="num">{count(row.calls)}</td>

@@ -12,6 +12,7 @@ import { useRange } from "../time/use-range";
 import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
 import { counts } from "../tracker/queries";
+import { Named, termOf } from "../traffic/named";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Failure, Numbers, Panel, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
@@ -72,7 +73,7 @@ function ThrottledNotice({ pulse }: { pulse: Pulse }) {
       <strong>Throttled now:</strong>
       {pulse.throttled.map((one) => (
         <span key={one.consumer}>
-          <Link to="/monitor">{one.consumer}</Link> <span className="muted">plan {one.plan}{one.refused > 0 && `, ${short(one.refused)}/s rejected`}</span>
+          <Named kind="consumer" name={one.consumer} /> <span className="muted">plan {one.plan}{one.refused > 0 && `, ${short(one.refused)}/s rejected`}</span>
         </span>
       ))}
     </p>
@@ -179,7 +180,7 @@ function Apis({ pulse }: { pulse: Pulse | undefined }) {
         <Table heads={["API", "#Requests/s", "(Share)", "#Failed", "#p99"]}>
           {all.map((one) => (
             <tr key={one.api}>
-              <td>{one.api ? <Link to="/tracker" search={{ q: facetTerm("api", one.api) } as never}>{one.api}</Link> : <span className="muted">no API</span>}</td>
+              <td>{one.api ? <Named kind="api" name={one.api} /> : <span className="muted">no API</span>}</td>
               <td className="num">{short(one.requests)}</td>
               <td>
                 <Bar part={one.requests} whole={most} label={`Share of ${one.api}`} />
@@ -204,8 +205,12 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
         <Table heads={["Upstream", "Target", "Health", "#Active", "#Idle"]}>
           {all.map((one) => (
             <tr key={`${one.upstream} ${one.target}`}>
-              <td>{one.upstream}</td>
-              <td className="mono">{one.target}</td>
+              <td>
+                <Named kind="upstream" name={one.upstream} />
+              </td>
+              <td className="mono">
+                <Named kind="upstream_target" name={one.target} within={termOf("upstream", one.upstream)} />
+              </td>
               <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected</Badge>}</td>
               <td className="num">{count(one.active)}</td>
               <td className="num">{count(one.idle)}</td>
@@ -243,7 +248,7 @@ function Consumers() {
       <Table heads={["Consumer", "#Calls", "(Share)", "#Calls/s", "#4xx", "#Failed", "#Rejected since the start"]}>
         {all.slice(0, MAX_CONSUMERS).map((one) => (
           <tr key={one.consumer}>
-            <td className="wrap-any">{one.consumer || <span className="muted">none</span>}</td>
+            <td className="wrap-any">{one.consumer ? <Named kind="consumer" name={one.consumer} /> : <span className="muted">none</span>}</td>
             <td className="num">{count(one.calls)}</td>
             <td>
               <Bar part={one.calls} whole={most} label={`Share of ${one.consumer || "none"}`} />
@@ -299,9 +304,13 @@ function Recorded() {
               <ul>
                 {facet.values.slice(0, 6).map((one) => (
                   <li key={one.value}>
-                    <Link to="/tracker" search={{ q: facetTerm(field, one.value) } as never} className="cut">
-                      {one.value || "(none)"}
-                    </Link>
+                    {field !== "status" && one.value ? (
+                      <Named kind={field as "api" | "consumer"} name={one.value} />
+                    ) : (
+                      <Link to="/tracker" search={{ q: facetTerm(field, one.value) } as never} className="cut">
+                        {one.value || "(none)"}
+                      </Link>
+                    )}
                     <Bar part={one.count} whole={all.matched} label={`Share of ${one.value || "none"}`} />
                     <span className="num">{percent(one.count, all.matched)}</span>
                   </li>

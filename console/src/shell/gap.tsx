@@ -1,8 +1,7 @@
-// Gaps of recording and metering, at the top of every page.
+// Gaps of recording and metering, in words.
 
 import type { Schemas } from "../api/client";
 import { count } from "../format/format";
-import { useLive } from "../overview/live";
 
 export type Missing = Schemas["Gap"];
 
@@ -14,15 +13,4 @@ export function missingWords(missing: Missing | undefined): string[] {
   if (shortened > 0) words.push(`${count(shortened)} were recorded without all of their headers and bodies`);
   if (uncounted > 0) words.push(`${count(uncounted)} calls were not metered`);
   return words;
-}
-
-export function GapBanner() {
-  const { pulse } = useLive();
-  const words = missingWords(pulse?.missing);
-  if (words.length === 0) return null;
-  return (
-    <p className="notice warn thin" role="status" data-gap>
-      The journal was full in the last 24 hours: {words.join(", ")}.
-    </p>
-  );
 }

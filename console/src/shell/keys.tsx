@@ -9,7 +9,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
-/** Registers callbacks by key: `j`, `?`, `g t`. */
+/** Registers callbacks by key: `j`, `?`, `g t`; `Mod+k` with Ctrl or Command, in text fields, too. */
 export function useKeys(keys: Record<string, () => void>): void {
   const known = useRef(keys);
   known.current = keys;
@@ -17,7 +17,14 @@ export function useKeys(keys: Record<string, () => void>): void {
     let first = "";
     let at = 0;
     const pressed = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (event.altKey || event.defaultPrevented) return;
+      const isModified = event.ctrlKey || event.metaKey;
+      const modified = known.current[`Mod+${event.key}`];
+      if (isModified && modified && !document.querySelector("[role=dialog]")) {
+        event.preventDefault();
+        modified();
+      }
+      if (isModified) return;
       if (isTyping(event.target) || document.querySelector("[role=dialog]")) return;
       const pair = Date.now() - at < FOLLOWS && first ? `${first} ${event.key}` : "";
       const call = known.current[pair] ?? known.current[event.key];
@@ -34,6 +41,7 @@ export function useKeys(keys: Record<string, () => void>): void {
 }
 
 const KEYS: [string[], string][] = [
+  [["Ctrl K"], "go to a page, or to anything with a name"],
   [["/"], "search"],
   [["j"], "next transaction"],
   [["k"], "previous transaction"],

@@ -3,7 +3,7 @@
 import { Menu } from "@base-ui/react/menu";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import { may, type Role, type Session } from "../api/client";
 import { switchSession, signOut } from "../api/session";
 import { fleetQuery } from "../fleet/queries";
@@ -11,9 +11,11 @@ import { LiveSign } from "../overview/live";
 import { RangePicker } from "../time/picker";
 import { requestFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
-import { GapBanner } from "./gap";
 import { Shortcuts, useKeys } from "./keys";
+import { StatusStrip } from "./status";
 import { toggleTheme, useTheme } from "./theme";
+
+const Palette = lazy(() => import("./palette"));
 
 interface Place {
   to: string;
@@ -40,11 +42,13 @@ const PLACES: Place[] = [
 
 export function Shell({ session, children }: { session: Session; children: ReactNode }) {
   const [help, setHelp] = useState(false);
+  const [palette, setPalette] = useState(false);
   const navigate = useNavigate();
   const { data: fleet } = useQuery(fleetQuery);
   const places = PLACES.filter((place) => may(session, place.role) && (!place.fleet || fleet));
   useKeys({
     "?": () => setHelp(true),
+    "Mod+k": () => setPalette(true),
     "/": () => {
       const bar = document.querySelector<HTMLInputElement>("[data-search]");
       if (bar) bar.focus();
@@ -85,6 +89,9 @@ export function Shell({ session, children }: { session: Session; children: React
         <header className="top">
           <LiveSign />
           <span className="grow" />
+          <button type="button" className="button quiet" onClick={() => setPalette(true)}>
+            Go to <kbd className="hide-small">Ctrl K</kbd>
+          </button>
           <RangePicker />
           <button type="button" className="button quiet icon hide-small" onClick={() => setHelp(true)} aria-label="Keyboard shortcuts">
             <Icon name="keyboard" />
@@ -93,11 +100,16 @@ export function Shell({ session, children }: { session: Session; children: React
           <Account session={session} />
         </header>
         <main id="main" className="page" tabIndex={-1}>
-          <GapBanner />
+          <StatusStrip />
           {children}
         </main>
       </div>
       <Shortcuts open={help} onClose={() => setHelp(false)} />
+      {palette && (
+        <Suspense fallback={null}>
+          <Palette places={places} onClose={() => setPalette(false)} />
+        </Suspense>
+      )}
     </div>
   );
 }

@@ -4,7 +4,12 @@ import { count, percent } from "../format/format";
 import { facetTerm, hasTerm, toggleTerm } from "../query/fields";
 import type { Counts } from "./queries";
 
-const NAMES: Record<string, string> = { status: "Status", state: "State", api: "API", operation: "Operation", method: "Method", consumer: "Consumer", receiver: "Upstream" };
+const NAMES: Record<string, string> = { status: "Status", state: "State", api: "API", operation: "Operation", method: "Method", consumer: "Consumer", receiver: "Upstream", upstream_target: "Target", problem: "Problem", type: "Type", plan: "Plan", client: "Client", upstream: "Upstream", detail: "Detail", path: "Path", request_size: "Size of the request", retries: "Retries" };
+
+/** The display name of a field. */
+export function attributeName(field: string): string {
+  return NAMES[field] ?? field.replace(/^key\./, "key ");
+}
 
 interface Props {
   counts: Counts;
@@ -20,7 +25,7 @@ export function Facets({ counts, query, onSearch }: Props) {
       <h2 className="sr-only">Filters</h2>
       {facets.map((facet) => (
         <section key={facet.field}>
-          <h3>{NAMES[facet.field] ?? facet.field.replace(/^key\./, "key ")}</h3>
+          <h3>{attributeName(facet.field)}</h3>
           <ul>
             {facet.values.slice(0, 8).map(({ value, count: number }) => {
               const term = facetTerm(facet.field, value);

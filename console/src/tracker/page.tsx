@@ -16,6 +16,7 @@ import { Empty, Failure, Loading } from "../ui/parts";
 import { transactionOf } from "../transaction/queries";
 import { useTitle } from "../ui/title";
 import { BulkDialog } from "./bulk";
+import { DifferencePanel } from "./difference";
 import { Facets } from "./facets";
 import { Histogram } from "./histogram";
 import { HitList } from "./list";
@@ -23,7 +24,7 @@ import { type Counts, counts, pages, queryError } from "./queries";
 import { SearchBar } from "./search-bar";
 
 export function TrackerPage() {
-  const { q: query = "" } = useSearch({ strict: false }) as { q?: string };
+  const { q: query = "", differs } = useSearch({ strict: false }) as { q?: string; differs?: string };
   const [range, setRange] = useRange();
   const navigate = useNavigate();
   // Each count of business keys is audited, so not every two seconds.
@@ -53,6 +54,7 @@ export function TrackerPage() {
     },
     [navigate, queries, query, found.refetch, summary.refetch],
   );
+  const compare = useCallback(() => void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, differs: differs ? undefined : "1" })) as never }), [navigate, differs]);
   const more = useCallback(() => {
     if (!found.isFetching) void found.fetchNextPage();
   }, [found.isFetching, found.fetchNextPage]);
@@ -79,9 +81,15 @@ export function TrackerPage() {
               <Icon name={follow ? "pause" : "play"} size={13} />
               {follow ? "Following" : "Follow"}
             </button>
+            {query && (
+              <button type="button" className="button small" aria-pressed={Boolean(differs)} title="What these transactions have more often than the others of the same time" onClick={compare}>
+                What differs
+              </button>
+            )}
             <Actions query={query} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
+          {query && differs && <DifferencePanel query={query} range={range} keys={keys} onSearch={search} />}
           {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
           <SilentNodes nodes={nodes} />
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search timed out, or the index lags behind. Select a shorter time range.</p>}

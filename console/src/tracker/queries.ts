@@ -11,6 +11,8 @@ const PAGE = 500;
 
 export type Page = Schemas["Page"];
 export type Counts = Schemas["Counts"];
+export type Difference = Schemas["Difference"];
+export type Attribute = Schemas["Attribute"];
 
 export function pages(query: string, range: RangeSearch) {
   const terms = within(query, range);
@@ -33,6 +35,17 @@ export function counts(query: string, range: RangeSearch, keys: boolean) {
   return queryOptions({
     queryKey: ["summary", query, range, keys],
     queryFn: ({ signal }) => data<Counts>(api.GET("/v1/transactions/summary", { params: { query: { q: terms.query, ...(keys ? { keys } : {}) } }, signal })),
+    placeholderData: keepPreviousData,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+/** Compares the transactions of a query with the others of the time range. */
+export function difference(query: string, range: RangeSearch, keys: boolean) {
+  const [group, among] = [within(query, range).query, within("", range).query];
+  return queryOptions({
+    queryKey: ["difference", query, range, keys],
+    queryFn: ({ signal }) => data<Difference>(api.GET("/v1/transactions/difference", { params: { query: { q: group, among, ...(keys ? { keys } : {}) } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });

@@ -15,10 +15,11 @@ import { useTitle } from "../ui/title";
 import { BodyView } from "./body-view";
 import { prefill } from "../explain/prefill";
 import { curl } from "./curl";
+import { type Kind, Named, termOf } from "../traffic/named";
 import { transactionQuery } from "./queries";
 import { EditDialog, ResolveDialog, useResubmit } from "./resubmit";
 import { hitPattern, spans, visible } from "./text";
-import { Attempts, History, Waterfall } from "./timeline";
+import { Attempts, History, UpstreamAttempts, Waterfall } from "./timeline";
 
 export function TransactionPage() {
   const { id = "" } = useParams({ strict: false }) as { id?: string };
@@ -57,6 +58,7 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
         <Waterfall transaction={transaction} />
         <History transaction={transaction} />
       </div>
+      <UpstreamAttempts transaction={transaction} />
       <Attempts transaction={transaction} />
       {payload ? (
         <>
@@ -181,17 +183,21 @@ function Notes({ transaction }: { transaction: Transaction }) {
 }
 
 function Facts({ transaction }: { transaction: Transaction }) {
+  const named = (kind: Kind, name: string | undefined) => name && <Named key={kind} kind={kind} name={name} />;
   const facts: [string, ReactNode][] = [
     ["Received", <Time key="t" at={transaction.time} style="full" />],
     ["Duration", duration(transaction.took_us)],
-    ["API", transaction.api],
-    ["Operation", transaction.operation],
-    ["Consumer", transaction.consumer],
-    ["Principal", transaction.principal],
-    ["Client", transaction.sender],
-    ["Upstream", transaction.receiver],
+    ["API", named("api", transaction.api)],
+    ["Operation", transaction.operation && <Named key="operation" kind="operation" name={transaction.operation} within={transaction.api && termOf("api", transaction.api)} />],
+    ["Consumer", named("consumer", transaction.consumer)],
+    ["Plan", named("plan", transaction.plan)],
+    ["Principal", named("principal", transaction.principal)],
+    ["Client", named("client", transaction.sender)],
+    ["Upstream", named("upstream", transaction.receiver)],
+    ["Target", named("upstream_target", transaction.upstream_target)],
     ["Node", transaction.node],
-    ["Problem", transaction.problem && <Badge tone="warn">{transaction.problem}</Badge>],
+    ["Problem", named("problem", transaction.problem)],
+    ["Limit or rule", named("detail", transaction.detail)],
   ];
   return (
     <section className="panel facts-line">

@@ -3,6 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Transaction } from "../api/client";
 import { duration } from "../format/format";
+import { Named } from "../traffic/named";
 import { Panel, State, Status, Table, Time } from "../ui/parts";
 import { position } from "./stages";
 
@@ -50,6 +51,42 @@ export function History({ transaction }: { transaction: Transaction }) {
           </li>
         ))}
       </ol>
+    </Panel>
+  );
+}
+
+/** Attempts at targets of the upstream that gave the client no response, and the one that did. */
+export function UpstreamAttempts({ transaction }: { transaction: Transaction }) {
+  const attempts = transaction.upstream_attempts ?? [];
+  if (attempts.length === 0) return null;
+  return (
+    <Panel title="Attempts at targets" inside={false}>
+      <Table heads={["Target", "#After", "#Duration", "Status", "Outcome"]}>
+        {attempts.map((attempt, at) => (
+          <tr key={at}>
+            <td className="mono">
+              <Named kind="upstream_target" name={attempt.target} />
+            </td>
+            <td className="num">{duration(attempt.started_us)}</td>
+            <td className="num">{duration(attempt.took_us)}</td>
+            <td>{attempt.status > 0 ? <Status status={attempt.status} /> : "–"}</td>
+            <td>{attempt.error || "not passed on"}</td>
+          </tr>
+        ))}
+        {transaction.upstream_target && transaction.upstream_target !== attempts.at(-1)?.target && (
+          <tr>
+            <td className="mono">
+              <Named kind="upstream_target" name={transaction.upstream_target} />
+            </td>
+            <td />
+            <td />
+            <td>
+              <Status status={transaction.status} />
+            </td>
+            <td>the response of the client</td>
+          </tr>
+        )}
+      </Table>
     </Panel>
   );
 }

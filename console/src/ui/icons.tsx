@@ -21,6 +21,8 @@ const PATHS = {
   download: "M12 4v11M7.500 11l4.500 4.500 4.500-4.500M4 20h16",
   chevron: "M6 9l6 6 6-6",
   back: "M15 5l-7 7 7 7",
+  warning: "M12 4l9 16H3zM12 10v4M12 17h0",
+  error: "M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18zM12 7.500v5.500M12 16.500h0",
   play: "M8 5l11 7-11 7z",
   pause: "M8 5v14M16 5v14",
 } as const;
