@@ -24,7 +24,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
-use weir_net::tls::ServerTls;
 use weir_store::clock;
 use weir_store::gaps::Gap;
 
@@ -274,7 +273,7 @@ impl Live {
             }
             snapshot.journal = before.journal.clone();
             snapshot.missing = before.missing;
-            snapshot.conditions = self.conditions(&snapshot, &targets);
+            snapshot.conditions = self.conditions(&snapshot, &targets, &stats.certificates);
             targets.truncate(MAX_TARGETS);
             snapshot.targets = targets;
             before.seconds = before.seconds.wrapping_add(1);
@@ -285,10 +284,13 @@ impl Live {
     }
 
     /// What is wrong now.
-    fn conditions(&self, snapshot: &LiveSnapshot, targets: &[TargetSnapshot]) -> Vec<Condition> {
+    fn conditions(
+        &self,
+        snapshot: &LiveSnapshot,
+        targets: &[TargetSnapshot],
+        certificates: &[(String, i64)],
+    ) -> Vec<Condition> {
         let site = self.sources.gateway.site();
-        let expiries = site.tls.iter().flatten().flat_map(ServerTls::expiries);
-        let certificates: Vec<_> = expiries.collect();
         let fleet = self.sources.fleet.as_ref().map(|fleet| fleet.status().findings);
         let fleet = fleet.into_iter().flatten().map(|finding| (finding.code, finding.message));
         conditions::conditions(&Inputs {
@@ -297,7 +299,7 @@ impl Live {
             journal: snapshot.journal.as_ref(),
             disk_budget: site.config.journal.disk,
             missing: &snapshot.missing,
-            certificates: &certificates,
+            certificates,
             rejected: self.sources.configuration.history.last_rejection(),
             fleet: &fleet.collect::<Vec<_>>(),
         })

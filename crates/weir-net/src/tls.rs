@@ -49,6 +49,7 @@ pub struct ServerTls {
     config: Arc<ServerConfig>,
     certificates: Vec<Arc<CertifiedKey>>,
     clients: Option<ClientCertificates>,
+    expirations: Arc<[(String, i64)]>,
 }
 
 impl ServerTls {
@@ -91,7 +92,9 @@ impl ServerTls {
             return Ok(previous.clone());
         }
         let config = server_config(&certificates, verifier)?;
-        Ok(Self { config: Arc::new(config), certificates, clients: clients.cloned() })
+        let expirations = certificates.iter().filter_map(|key| expiration(key.cert.first()?));
+        let expirations = expirations.collect();
+        Ok(Self { config: Arc::new(config), certificates, clients: clients.cloned(), expirations })
     }
 
     /// Whether clients are requested to send a certificate.
@@ -102,9 +105,8 @@ impl ServerTls {
 
     /// A name of each certificate, and the end of its validity in seconds since 1970.
     #[must_use]
-    pub fn expiries(&self) -> Vec<(String, i64)> {
-        let ends = self.certificates.iter().filter_map(|key| expiry(key.cert.first()?));
-        ends.collect()
+    pub fn expirations(&self) -> &[(String, i64)] {
+        &self.expirations
     }
 
     /// For the acceptor. Connections keep the one they were accepted with.
@@ -120,7 +122,7 @@ pub fn self_signed_certificate(data: &Path) -> PathBuf {
 }
 
 /// The first DNS name of a certificate, or its subject; and the end of its validity in seconds since 1970.
-fn expiry(certificate: &[u8]) -> Option<(String, i64)> {
+fn expiration(certificate: &[u8]) -> Option<(String, i64)> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let names = parsed.subject_alternative_name().ok().flatten();
     let names = names.iter().flat_map(|extension| &extension.value.general_names);

@@ -174,6 +174,10 @@ impl Gateway {
         let sources = site.introspections.iter().flatten();
         snapshot.introspections = sources.map(|source| source.series()).collect();
         snapshot.is_ring = self.io.is_ring();
+        let certificates = site.tls.iter().flatten().flat_map(|tls| tls.expirations());
+        snapshot.certificates = certificates.cloned().collect();
+        snapshot.certificates.sort();
+        snapshot.certificates.dedup();
         snapshot.clock_backwards = self.shared.wall.backwards();
         let limits = self.shared.limiter.statistics();
         snapshot.limit_keys = limits.keys as u64;

@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub clock_backwards: u64,
     /// Workers use io_uring for connections.
     pub is_ring: bool,
+    /// A name of each certificate of a listener, and the end of its validity in seconds since 1970.
+    pub certificates: Vec<(String, i64)>,
     /// Keys of rate limits.
     pub limit_keys: u64,
     /// Evicted keys of rate limits, unused ones only.

@@ -95,6 +95,14 @@ LIMITS = dashboard(
             unit="ops",
             width=THIRD,
         ),
+        graph(
+            "Certificates",
+            "Time until the certificates of listeners expire.",
+            query(gauge("weir_tls_certificate_expiration_timestamp_seconds", ("weir_certificate",), "", "min") + " - time()",
+                  "{{weir_certificate}}"),
+            unit="s",
+            width=THIRD,
+        ),
         row("Validation"),
         graph(
             "Invalid",

@@ -6,6 +6,7 @@
 use super::Kind::{Counter, Gauge};
 use super::upstreams::{client, upstreams};
 use super::{Family, Histogram, LabelledRow, Labels, Row, Sample, Samples, counts};
+use std::collections::BTreeMap;
 use std::slice;
 use strum::VariantNames;
 use weir_server::snapshot::{Distribution, Snapshot};
@@ -131,10 +132,28 @@ pub fn gateway(stats: &Snapshot) -> Vec<Family> {
     families.extend(Family::table(POLICIES, stats));
     families.extend(Family::labelled(RESULTS, slice::from_ref(stats), |_| Vec::new()));
     families.push(rejections(stats));
+    families.push(certificates(stats));
     families.extend(authorization_servers(stats));
     families.extend(client(&stats.targets));
     families.extend(upstreams(&stats.targets));
     families
+}
+
+/// Several certificates of one name, on listeners of their own: the one that expires first.
+fn certificates(stats: &Snapshot) -> Family {
+    let mut first: BTreeMap<&str, i64> = BTreeMap::new();
+    for (name, end) in &stats.certificates {
+        first.entry(name).and_modify(|known| *known = (*known).min(*end)).or_insert(*end);
+    }
+    let samples = first.into_iter().map(|(name, end)| {
+        Sample::new(vec![("weir_certificate", name.to_owned())], end.max(0).cast_unsigned())
+    });
+    Family::new(
+        Gauge,
+        "weir_tls_certificate_expiration_timestamp_seconds",
+        "End of the validity of a certificate of a listener, in seconds since 1970.",
+        samples,
+    )
 }
 
 fn durations(stats: &Snapshot) -> Family {

@@ -179,3 +179,21 @@ fn no_certificate_is_an_error() {
         ServerTls::new(&Tls::Certificates(vec![]), None, &none, Path::new("/nowhere"), None);
     assert!(matches!(result, Err(TlsError::Empty)));
 }
+
+#[test]
+fn a_certificate_says_its_name_and_its_end() {
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("a key");
+    let made = |names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "someone");
+        params.self_signed(&key).expect("signed").der().to_vec()
+    };
+    let end = 1_893_456_000;
+    let named = expiration(&made(&["example.com", "other.example.com"]));
+    assert_eq!(named, Some(("example.com".to_owned(), end)));
+    let (name, found) = expiration(&made(&[])).expect("a certificate without names");
+    assert!(name.contains("someone") && found == end, "{name}");
+    assert_eq!(expiration(b"no certificate"), None);
+}
