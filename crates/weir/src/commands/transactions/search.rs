@@ -7,10 +7,11 @@ use crate::commands::data_source::{DataSource, DataSourceArgs};
 use crate::exit::Exit;
 use crate::{duration, escape, output};
 use clap::CommandFactory;
+use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 use weir_tracker::document::{Hit, Nodes, Page, Summary};
 use weir_tracker::{
-    Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError,
+    Highlight, MAX_PAGE_HITS, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError, Tracker,
 };
 
 mod count;
@@ -79,6 +80,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         (None, None) => list(args).map(Exit::from),
     };
     done.inspect_err(|error| note_place(&args.query, error))
+}
+
+impl Args {
+    /// Figures of the result: those of the endpoint with this name, or `of_folder`. Nodes that are missing are
+    /// noted.
+    fn figures<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        parameters: &[(&str, Option<String>)],
+        nodes: impl FnOnce(&T) -> &Option<Nodes>,
+        of_folder: impl FnOnce(&Tracker, &Search) -> Result<T, SearchError>,
+    ) -> anyhow::Result<T> {
+        match self.source.open()? {
+            DataSource::Server(client) => {
+                let own = [
+                    ("q", Some(self.query.clone())),
+                    ("timeout", self.timeout.map(seconds)),
+                    ("node", self.node.clone()),
+                ];
+                let path = format!("/v1/transactions/{name}");
+                let figures = client.get(&with_query(&path, &[&own[..], parameters].concat())?)?;
+                let silent = nodes(&figures).as_ref().and_then(Nodes::note);
+                silent.iter().for_each(|note| output::note(&escape::line(note)));
+                Ok(figures)
+            }
+            DataSource::Folder(tracker) => {
+                let timeout = self.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
+                let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
+                let query = self.query.clone();
+                let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
+                Ok(of_folder(&tracker, &search)?)
+            }
+        }
+    }
 }
 
 /// Shows the invalid part of a query, if that is the error.

@@ -1,39 +1,19 @@
 //! `weir search --facets`: counts by field and over time.
 
-use super::{Args, seconds};
-use crate::admin_client::with_query;
-use crate::commands::data_source::DataSource;
+use super::Args;
 use crate::table::table;
 use crate::{escape, output};
 use weir_tracker::document::Nodes;
-use weir_tracker::{Counts, MAX_SEARCH_TIMEOUT, Search};
+use weir_tracker::{Counts, Search, Tracker};
 
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
 pub(super) fn run(args: &Args, keys: bool) -> anyhow::Result<()> {
-    let counts = match args.source.open()? {
-        DataSource::Server(client) => {
-            let parameters = [
-                ("q", Some(args.query.clone())),
-                ("keys", Some(keys.to_string())),
-                ("timeout", args.timeout.map(seconds)),
-                ("node", args.node.clone()),
-            ];
-            let counts: Counts =
-                client.get(&with_query("/v1/transactions/summary", &parameters)?)?;
-            let silent = counts.nodes.as_ref().and_then(Nodes::note);
-            silent.iter().for_each(|note| output::note(&escape::line(note)));
-            counts
-        }
-        DataSource::Folder(tracker) => {
-            let timeout = args.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
-            let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
-            let query = args.query.clone();
-            let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
-            tracker.count(&search, keys)?
-        }
-    };
+    let parameters = [("keys", Some(keys.to_string()))];
+    let of_folder = |tracker: &Tracker, search: &Search| tracker.count(search, keys);
+    let counts =
+        args.figures("summary", &parameters, |counts: &Counts| &counts.nodes, of_folder)?;
     if counts.cut {
         output::note(
             "timeout: only the newest transactions were counted (raise the timeout with \

@@ -1,41 +1,21 @@
 //! `weir search --difference`: what distinguishes the result from the rest.
 
-use super::{Args, seconds};
-use crate::admin_client::with_query;
-use crate::commands::data_source::DataSource;
+use super::Args;
 use crate::table::table;
 use crate::{escape, output};
 use weir_tracker::document::Nodes;
-use weir_tracker::{Attribute, Difference, MAX_SEARCH_TIMEOUT, Search, Share};
+use weir_tracker::{Attribute, Difference, Search, Share, Tracker};
 
 /// Attributes that are printed as text, and values of each.
 const ATTRIBUTES: usize = 5;
 const VALUES: usize = 3;
 
 pub(super) fn run(args: &Args, among: &str) -> anyhow::Result<()> {
-    let found = match args.source.open()? {
-        DataSource::Server(client) => {
-            let parameters = [
-                ("q", Some(args.query.clone())),
-                ("among", Some(among.to_owned())),
-                ("keys", Some(args.keys.to_string())),
-                ("timeout", args.timeout.map(seconds)),
-                ("node", args.node.clone()),
-            ];
-            let found: Difference =
-                client.get(&with_query("/v1/transactions/difference", &parameters)?)?;
-            let silent = found.nodes.as_ref().and_then(Nodes::note);
-            silent.iter().for_each(|note| output::note(&escape::line(note)));
-            found
-        }
-        DataSource::Folder(tracker) => {
-            let timeout = args.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
-            let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
-            let query = args.query.clone();
-            let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
-            tracker.difference(&search, among, args.keys)?
-        }
-    };
+    let parameters = [("among", Some(among.to_owned())), ("keys", Some(args.keys.to_string()))];
+    let of_folder =
+        |tracker: &Tracker, search: &Search| tracker.difference(search, among, args.keys);
+    let found =
+        args.figures("difference", &parameters, |found: &Difference| &found.nodes, of_folder)?;
     if found.cut {
         output::note("only the newest transactions were compared");
     } else if found.incomplete && found.nodes.as_ref().and_then(Nodes::note).is_none() {
