@@ -86,7 +86,7 @@ export async function node(binary, dir, name, url, text = config) {
 async function follow({ browser, postgres, one, two }) {
   const { page, context, problems } = await visit(browser);
   await signIn(page, one, "admin");
-  await page.getByRole("link", { name: "Fleet" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Fleet" }).click();
   await page.getByRole("heading", { name: "2 of 2 nodes are live" }).waitFor();
   await page.getByText("the same on all live nodes").waitFor();
   assert.equal(await page.getByRole("button", { name: /^Retire/ }).count(), 0, "a live node cannot be retired");
@@ -105,7 +105,7 @@ async function follow({ browser, postgres, one, two }) {
 
   await usageByNode(page, one, two);
   await stop(two.child);
-  await page.getByRole("link", { name: "Fleet" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Fleet" }).click();
   await page.getByRole("button", { name: "Retire two" }).click();
   const dialog = page.getByRole("dialog", { name: "Retire two?" });
   const confirm = dialog.getByRole("button", { name: "Retire" });
@@ -120,7 +120,7 @@ async function follow({ browser, postgres, one, two }) {
   await page.getByText(/Node two is lost/).first().waitFor();
 
   await postgres.stop();
-  await page.getByRole("link", { name: "Fleet" }).click();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Fleet" }).click();
   await page.getByText("postgres-down").waitFor();
   await page.getByText(/^as of/).waitFor();
   await picture(page, "fleet-outage");

@@ -120,7 +120,7 @@ async function missing({ server, browser }) {
   for (const path of ["/console/", "/console/tracker", "/console/monitor", "/console/apis", "/console/explain"]) {
     await page.goto(server.admin + path);
     const strip = page.locator(".status-strip");
-    await strip.waitFor();
+    await strip.getByText("4711 requests were not recorded").waitFor();
     assert.match(await strip.textContent(), /4711 requests were not recorded.*13 calls of the last 24 hours were not metered/s);
   }
   assert.deepEqual(problems, []);

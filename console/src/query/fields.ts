@@ -97,7 +97,7 @@ export function wordsOf(query: string): string[] {
   for (const part of flat) {
     if (["OR", "AND", "NOT"].includes(part) || part.startsWith("-")) continue;
     const scoped = /^(?:body|header(?:\.[^:]+)?|target|key\.[^:]+):(.+)$/s.exec(part);
-    const isOther = !scoped && /^[a-z]+(?:\.[^:"]+)?:/.test(part);
+    const isOther = !scoped && /^[a-z_]+(?:\.[^:"]+)?:/.test(part);
     if (isOther) continue;
     let text = scoped?.[1] ?? part;
     if (text.startsWith('"')) text = text.slice(1, text.endsWith('"') ? -1 : undefined);

@@ -9,7 +9,7 @@ import { Icon } from "../ui/icons";
 type Condition = Schemas["Condition"];
 
 /** Shown before the list is opened. */
-const SHOWN = 2;
+const SHOWN = 3;
 
 export function StatusStrip() {
   const { pulse } = useLive();
@@ -17,7 +17,7 @@ export function StatusStrip() {
   if (all.length === 0) return null;
   const rest = all.slice(SHOWN);
   return (
-    <section className={`status-strip ${all.some((one) => one.is_severe) ? "bad" : "warn"}`} aria-label="Status">
+    <div className={`status-strip ${all.some((one) => one.is_severe) ? "bad" : "warn"}`} role="status" aria-label="Status">
       <ul>
         {all.slice(0, SHOWN).map((one) => (
           <Line key={one.message} condition={one} />
@@ -33,7 +33,7 @@ export function StatusStrip() {
           </ul>
         </details>
       )}
-    </section>
+    </div>
   );
 }
 
@@ -57,7 +57,7 @@ function Line({ condition }: { condition: Condition }) {
 function remedyOf(condition: Condition, mayConfigure: boolean): { link: LinkProps; label: string } | undefined {
   switch (condition.code) {
     case "target-ejected":
-      return { link: { to: "/traffic/$kind/$name", params: { kind: "upstream_target", name: condition.subject ?? "" } } as LinkProps, label: "Its traffic" };
+      return { link: { to: "/traffic/$kind/$name", params: { kind: "upstream", name: condition.subject ?? "" } } as LinkProps, label: "Its traffic" };
     case "index-lag":
     case "records-missing":
       return { link: { to: "/" }, label: "Journal and index" };

@@ -28,13 +28,21 @@ export function DifferencePanel({ query, range, keys, onSearch }: Props) {
       ) : !found.data ? (
         <Loading what="the difference" />
       ) : (
-        <Attributes found={found.data} query={query} onSearch={onSearch} />
+        <Attributes found={found.data} query={query} words={keys} onSearch={onSearch} />
       )}
     </section>
   );
 }
 
-function Attributes({ found, query, onSearch }: { found: Difference; query: string; onSearch: (query: string) => void }) {
+interface Shown {
+  found: Difference;
+  query: string;
+  /** Words may be searched: a path is found by its words. */
+  words: boolean;
+  onSearch: (query: string) => void;
+}
+
+function Attributes({ found, query, words, onSearch }: Shown) {
   if (found.group === 0 || found.rest === 0) {
     return <p className="muted">{found.group === 0 ? "No transaction matches." : "All transactions of this time match, so there is nothing to compare them with."}</p>;
   }
@@ -53,7 +61,7 @@ function Attributes({ found, query, onSearch }: { found: Difference; query: stri
           <div key={attribute.field}>
             <dt>{attributeName(attribute.field)}</dt>
             <dd>
-              <Values attribute={attribute} found={found} query={query} onSearch={onSearch} />
+              <Values attribute={attribute} found={found} query={query} words={words} onSearch={onSearch} />
             </dd>
           </div>
         ))}
@@ -62,12 +70,12 @@ function Attributes({ found, query, onSearch }: { found: Difference; query: stri
   );
 }
 
-function Values({ attribute, found, query, onSearch }: { attribute: Attribute; found: Difference; query: string; onSearch: (query: string) => void }) {
+function Values({ attribute, found, query, words, onSearch }: Shown & { attribute: Attribute }) {
   const more = attribute.values.length - VALUES;
   return (
     <ul>
       {attribute.values.slice(0, VALUES).map((share) => {
-        const term = termOf(attribute.field, share.value);
+        const term = attribute.field === "path" && !words ? undefined : termOf(attribute.field, share.value);
         const label = share.value || "(none)";
         const shares = `${percent(share.group, found.group)} of these, ${percent(share.rest, found.rest)} of the others`;
         return (

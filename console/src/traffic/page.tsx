@@ -20,7 +20,7 @@ import { Section } from "./sections";
 export function TrafficPage() {
   const { kind = "", name = "" } = useParams({ strict: false }) as { kind?: string; name?: string };
   const { within = "" } = useSearch({ strict: false }) as { within?: string };
-  if (!(kind in KINDS)) return <Empty title={`There are no pages for ${visible(kind)}`} />;
+  if (!Object.hasOwn(KINDS, kind)) return <Empty title={`There are no pages for ${visible(kind)}`} />;
   return <Traffic key={`${kind} ${name} ${within}`} kind={kind as Kind} name={name} within={within} />;
 }
 

@@ -73,7 +73,7 @@ export function UpstreamAttempts({ transaction }: { transaction: Transaction }) 
             <td>{attempt.error || "not passed on"}</td>
           </tr>
         ))}
-        {transaction.upstream_target && transaction.upstream_target !== attempts.at(-1)?.target && (
+        {transaction.upstream_target && !transaction.problem && (
           <tr>
             <td className="mono">
               <Named kind="upstream_target" name={transaction.upstream_target} />

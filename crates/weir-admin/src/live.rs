@@ -300,7 +300,7 @@ impl Live {
             disk_budget: site.config.journal.disk,
             missing: &snapshot.missing,
             certificates,
-            rejected: self.sources.configuration.history.last_rejection(),
+            is_rejected: self.sources.configuration.history.is_rejected(),
             fleet: &fleet.collect::<Vec<_>>(),
         })
     }

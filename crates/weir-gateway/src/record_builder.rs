@@ -112,10 +112,12 @@ impl RecordBuilder {
         act(&mut self.recording, &transaction)
     }
 
-    /// The attempts of a request that has arrived at `arrived`.
-    fn attempts(&mut self, arrived: Instant) -> Attempts {
+    /// The attempts of a request that has arrived at `arrived`, and ends now with `error`.
+    fn attempts(&mut self, arrived: Instant, error: &'static str, now: Instant) -> Attempts {
         let (target, ended) = (self.report.target(), self.report.take_ended());
-        Attempts { target, ended: ended.iter().map(|one| one.recorded(arrived)).collect() }
+        let last = self.report.open.as_ref().and_then(|open| open.without_response(error, now));
+        let ended = ended.iter().chain(&last).map(|one| one.recorded(arrived));
+        Attempts { target, ended: ended.collect() }
     }
 
     /// Counts a call that the limits have admitted.
@@ -161,7 +163,8 @@ impl RecordBuilder {
     pub(crate) fn complete(&mut self, of: Subject<'_>, last: &[u8]) {
         let (stats, problem, now) = (&of.worker.stats, self.problem, clock::now());
         let duration = now.saturating_duration_since(of.arrival.started);
-        let attempts = self.attempts(of.arrival.started);
+        let error = problem.map_or("", Problem::slug);
+        let attempts = self.attempts(of.arrival.started, error, now);
         let (open, span) = (self.report.open.take(), self.span.take());
         self.record(of, &attempts, |recording, transaction| {
             recording.end(transaction, last, now, duration);
@@ -202,7 +205,7 @@ impl RecordBuilder {
         let failed = matches!(why, Some(ResponseError::File));
         let upstream = failed || why.is_some_and(|why| why.problem().fault() == Fault::Upstream);
         let error = why.map_or("cancelled", |why| why.problem().slug());
-        let attempts = self.attempts(of.arrival.started);
+        let attempts = self.attempts(of.arrival.started, error, now);
         let (open, span) = (self.report.open.take(), self.span.take());
         self.record(of, &attempts, |recording, transaction| {
             recording.break_off(transaction, upstream, now, duration);

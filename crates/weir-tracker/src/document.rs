@@ -88,7 +88,7 @@ pub struct Transaction {
     pub history: Vec<Change>,
     /// Microseconds by stage.
     pub stages: Vec<Stage>,
-    /// Attempts at upstreams that gave the client no response, in the order of their ends.
+    /// Attempts at upstreams that gave the client no response, in the order of their starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upstream_attempts: Vec<UpstreamAttempt>,
     /// Number of retries at upstreams.

@@ -150,6 +150,11 @@ impl Query {
         self.root.any(&|term| matches!(term, Term::Key(..)))
     }
 
+    /// Whether it has a term for this business key.
+    pub(crate) fn uses_key(&self, name: &str) -> bool {
+        self.root.any(&|term| matches!(term, Term::Key(key, _) if key == name))
+    }
+
     /// Whether it has words, which a hit then highlights.
     pub(crate) fn uses_words(&self) -> bool {
         self.root.any(&|term| matches!(term, Term::Words(..)))

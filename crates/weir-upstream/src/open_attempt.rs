@@ -26,6 +26,10 @@ impl EndedAttempt {
         &self.target
     }
 
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The attempt as records have it, of a request that arrived at `arrived`.
     pub fn recorded(&self, arrived: Instant) -> Attempt {
         let micros = |duration: Duration| duration.as_micros().try_into().unwrap_or(u32::MAX);
@@ -71,6 +75,14 @@ impl OpenAttempt {
             // No response follows, and the upgraded connection may last for hours.
             self.target.health.responded(status, clock::recent);
         }
+    }
+
+    /// As an attempt that ends now, if no response has arrived.
+    pub fn without_response(&self, error: &'static str, now: Instant) -> Option<EndedAttempt> {
+        let duration = now.saturating_duration_since(self.started);
+        let Self { started, status, .. } = *self;
+        let target = Rc::clone(&self.target);
+        (!self.has_response()).then_some(EndedAttempt { target, started, duration, status, error })
     }
 
     /// Whether the head of a response has arrived.

@@ -78,12 +78,15 @@ impl SendReport {
     pub fn target(&self) -> Option<Rc<Target>> {
         let ended = self.ended.borrow();
         let target = self.open.as_ref().map(OpenAttempt::target);
-        target.or_else(|| ended.last().map(EndedAttempt::target)).map(Rc::clone)
+        let last = || ended.iter().max_by_key(|attempt| attempt.started());
+        target.or_else(|| last().map(EndedAttempt::target)).map(Rc::clone)
     }
 
-    /// Those that gave the client no response, in the order of their ends.
+    /// Those that gave the client no response, in the order of their starts.
     pub fn take_ended(&mut self) -> Vec<EndedAttempt> {
-        self.ended.take()
+        let mut ended = self.ended.take();
+        ended.sort_by_key(EndedAttempt::started);
+        ended
     }
 
     pub(super) fn add_ended(&self, attempt: Option<EndedAttempt>) {
@@ -235,6 +238,7 @@ impl<'p> Sender<'p> {
                     }
                     target.stats.count_retry(RetryReason::Stale);
                     self.report.count_retry();
+                    self.report.open = None;
                     self.pick.forget();
                 }
                 attempted => return attempted,

@@ -49,6 +49,7 @@ pub(super) async fn summary(call: Call, Params(params): Params<CountParams>) -> 
         path: format!("{BASE}/transactions/summary"),
         query: q,
         parameters: &[("keys", keys.then_some("true"))],
+        audited: String::new(),
         timeout: *timeout,
         node: node.as_deref(),
     };

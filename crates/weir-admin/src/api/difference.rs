@@ -56,6 +56,7 @@ pub(super) async fn difference(
         path: format!("{BASE}/transactions/difference"),
         query: q,
         parameters: &[("among", Some(among)), ("keys", keys.then_some("true"))],
+        audited: format!("among {among}"),
         timeout: *timeout,
         node: node.as_deref(),
     };

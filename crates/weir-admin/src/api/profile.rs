@@ -41,6 +41,7 @@ pub(super) async fn profile(call: Call, Params(params): Params<ProfileParams>) -
         path: format!("{BASE}/transactions/profile"),
         query: q,
         parameters: &[],
+        audited: String::new(),
         timeout: *timeout,
         node: node.as_deref(),
     };

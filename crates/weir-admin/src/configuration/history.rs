@@ -38,15 +38,9 @@ impl ReloadHistory {
         self.lock().clone()
     }
 
-    /// Why the last load changed nothing; none if it is in force.
-    pub(crate) fn last_rejection(&self) -> Option<String> {
-        let state = self.lock();
-        let last = state.reloads.first().filter(|reload| !reload.taken)?;
-        let finding = || {
-            let error = last.findings.iter().find(|finding| finding.error)?;
-            Some(format!("{}:{}: {}", error.file, error.line, error.message))
-        };
-        Some(last.error.clone().or_else(finding).unwrap_or_default())
+    /// Whether the last load changed nothing.
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.lock().reloads.first().is_some_and(|reload| !reload.taken)
     }
 
     fn add(&self, reload: Reload) -> Reload {

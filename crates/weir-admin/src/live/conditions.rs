@@ -2,6 +2,7 @@
 
 use super::{JournalSnapshot, TargetSnapshot};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use weir_store::gaps::Gap;
 
@@ -9,6 +10,8 @@ use weir_store::gaps::Gap;
 const MAX_INDEX_LAG_SECONDS: f64 = 60.0;
 /// Share of the disk budget in percent from which on retention deletes the oldest transactions early.
 const DISK_PERCENT: u64 = 95;
+/// Ejected targets of an upstream that are named.
+const MAX_NAMED: usize = 3;
 /// Time before the end of a certificate, in seconds.
 const CERTIFICATE_SECONDS: i64 = 14 * 24 * 60 * 60;
 
@@ -21,7 +24,7 @@ pub(crate) struct Condition {
     pub(crate) is_severe: bool,
     /// The message.
     pub(crate) message: String,
-    /// Name of what it is about: a target, a certificate, a node.
+    /// Name of what it is about: an upstream, a certificate, a code of the fleet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) subject: String,
 }
@@ -30,7 +33,7 @@ pub(crate) struct Condition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ConditionCode {
-    /// A target is not in rotation.
+    /// Targets of an upstream are not in rotation.
     #[default]
     TargetEjected,
     /// Searches do not find recent transactions.
@@ -60,8 +63,8 @@ pub(super) struct Inputs<'a> {
     pub(super) missing: &'a Gap,
     /// Name and end of each certificate of a listener, in seconds since 1970.
     pub(super) certificates: &'a [(String, i64)],
-    /// Why the last load of the configuration was rejected.
-    pub(super) rejected: Option<String>,
+    /// The last load of the configuration was rejected.
+    pub(super) is_rejected: bool,
     /// Codes and messages of the fleet.
     pub(super) fleet: &'a [(String, String)],
 }
@@ -72,19 +75,8 @@ pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
     let mut add = |code, is_severe, subject: &str, message: String| {
         found.push(Condition { code, is_severe, message, subject: subject.to_owned() });
     };
-    for TargetSnapshot { upstream, target, out, .. } in
-        inputs.targets.iter().filter(|target| !target.up)
-    {
-        let others = |other: &&TargetSnapshot| other.upstream == *upstream && other.up;
-        let is_last = !inputs.targets.iter().any(|other| others(&other));
-        let reason = match out.as_str() {
-            "check" => "its health check fails",
-            "errors" => "too many of its responses are errors",
-            _ => "connections or requests to it fail",
-        };
-        let rest = if is_last { "; no target of the upstream is left" } else { "" };
-        let message = format!("Target {target} of {upstream} is ejected: {reason}{rest}.");
-        add(ConditionCode::TargetEjected, is_last, target, message);
+    for (upstream, is_last, message) in ejected(inputs.targets) {
+        add(ConditionCode::TargetEjected, is_last, upstream, message);
     }
     if let Some(journal) = inputs.journal {
         let JournalSnapshot { index_lag_seconds, index_lag_records, disk_bytes, .. } = journal;
@@ -128,8 +120,9 @@ pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
             add(ConditionCode::CertificateExpires, left < 0, name, message);
         }
     }
-    if let Some(reason) = &inputs.rejected {
-        let message = format!("The last change of the configuration was rejected: {reason}");
+    if inputs.is_rejected {
+        // The reasons are for those who may see the configuration.
+        let message = "The last change of the configuration was rejected.".to_owned();
         add(ConditionCode::ConfigurationRejected, false, "", message);
     }
     for (code, message) in inputs.fleet {
@@ -137,6 +130,44 @@ pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
     }
     found.sort_by_key(|condition| !condition.is_severe);
     found
+}
+
+/// Upstreams with ejected targets: whether none is left, and a message.
+fn ejected(targets: &[TargetSnapshot]) -> Vec<(&str, bool, String)> {
+    let mut upstreams: BTreeMap<&str, (bool, Vec<&TargetSnapshot>)> = BTreeMap::new();
+    for target in targets {
+        let (is_left, ejected) = upstreams.entry(&target.upstream).or_default();
+        *is_left |= target.up;
+        if !target.up {
+            ejected.push(target);
+        }
+    }
+    let found = upstreams.into_iter().filter_map(|(upstream, (is_left, ejected))| {
+        let rest = if is_left { "" } else { "; no target of the upstream is left" };
+        let message = match ejected.as_slice() {
+            [] => return None,
+            [TargetSnapshot { target, out, .. }] => {
+                let reason = match out.as_str() {
+                    "check" => "its health check fails",
+                    "errors" => "too many of its responses are errors",
+                    _ => "connections or requests to it fail",
+                };
+                format!("Target {target} of {upstream} is ejected: {reason}{rest}.")
+            }
+            several => {
+                let named: Vec<_> =
+                    several.iter().take(MAX_NAMED).map(|one| &*one.target).collect();
+                let more = match several.len().saturating_sub(MAX_NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let (count, named) = (several.len(), named.join(", "));
+                format!("{count} targets of {upstream} are ejected: {named}{more}{rest}.")
+            }
+        };
+        Some((upstream, !is_left, message))
+    });
+    found.collect()
 }
 
 #[cfg(test)]
@@ -162,7 +193,7 @@ mod tests {
             disk_budget: 100,
             missing: &missing,
             certificates: &[],
-            rejected: None,
+            is_rejected: false,
             fleet: &[],
         };
         change(&mut inputs);
@@ -188,14 +219,18 @@ mod tests {
         for (other, severe) in [(true, false), (false, true)] {
             let targets = [target("a:1", false), target("b:1", other)];
             let all = found(|inputs| inputs.targets = Box::leak(Box::new(targets)));
-            assert_eq!(all.len(), 1 + usize::from(!other));
-            let Condition { code, is_severe, message, subject } = &all[0];
-            assert_eq!(
-                (*code, *is_severe, &**subject),
-                (ConditionCode::TargetEjected, severe, "a:1")
-            );
-            assert!(message.contains("health check"), "{message}");
+            let [Condition { code, is_severe, message, subject }] = &all[..] else {
+                panic!("{all:?}")
+            };
+            let found = (*code, *is_severe, &**subject);
+            assert_eq!(found, (ConditionCode::TargetEjected, severe, "orders"));
+            let expected =
+                if other { "health check" } else { "2 targets of orders are ejected: a:1, b:1;" };
+            assert!(message.contains(expected), "{message}");
         }
+        let targets: Vec<_> = (0..2000).map(|one| target(&format!("t{one}"), false)).collect();
+        let all = found(|inputs| inputs.targets = Vec::leak(targets));
+        assert!(all.len() == 1 && all[0].message.contains("t0, t1, t2 and 1997 more"), "{all:?}");
     }
 
     #[test]
@@ -216,7 +251,7 @@ mod tests {
             disk_budget: 100,
             missing: &missing,
             certificates: &certificates,
-            rejected: Some("a key is unknown".to_owned()),
+            is_rejected: true,
             fleet: &fleet,
         });
         use ConditionCode::*;

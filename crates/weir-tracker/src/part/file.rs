@@ -479,7 +479,7 @@ impl Sealed<'_> {
     }
 
     /// Whether the version that has written the file knew of the column; otherwise all its names are empty.
-    fn has(&self, name: Name) -> bool {
+    pub(crate) fn has(&self, name: Name) -> bool {
         (name as u8) < FIRST_NAMES || self.head.section(name_sections(name as u8).0).is_ok()
     }
 

@@ -4,8 +4,8 @@ mod attribute;
 mod merge;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::time::Duration;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -127,6 +127,14 @@ impl Values {
             self.more = true;
         }
     }
+
+    /// Counts those of `all` transactions that have no value.
+    fn count_absent(&mut self, all: u64) {
+        let present: u64 = self.counts.values().sum();
+        if present < all && !self.more {
+            self.counts.insert(String::new(), all - present);
+        }
+    }
 }
 
 /// The values of one side.
@@ -138,6 +146,8 @@ struct Side<'a> {
     keys: Option<HashMap<String, Values>>,
     /// Rows of the part that is being visited, which are read when it is passed.
     unread: Vec<Address>,
+    /// There were more hits than are compared.
+    is_truncated: bool,
 }
 
 impl<'a> Side<'a> {
@@ -149,6 +159,7 @@ impl<'a> Side<'a> {
             attributes: std::array::from_fn(|_| Values::default()),
             keys,
             unread: Vec::new(),
+            is_truncated: false,
         }
     }
 
@@ -182,6 +193,7 @@ impl Visitor for Side<'_> {
     fn rows(&mut self, view: &View<'_>, rows: &Bitmap) -> Result<(), Error> {
         let rows: Vec<usize> = rows.rows().collect();
         let newest = &rows[rows.len().saturating_sub(self.room())..];
+        self.is_truncated |= newest.len() < rows.len();
         self.unread = view.addresses(newest)?;
         if let (true, Some(first)) = (self.keys.is_some(), newest.first()) {
             let mut counted = Bitmap::none(view.rows());
@@ -194,23 +206,28 @@ impl Visitor for Side<'_> {
     }
 
     fn hit(&mut self, subject: &Subject<'_>) {
-        if self.room() > 0 {
-            self.count(subject.transaction);
-            for (name, value) in &subject.transaction.keys {
-                self.count_key(name, value);
-            }
+        if self.room() == 0 {
+            self.is_truncated = true;
+            return;
+        }
+        self.count(subject.transaction);
+        for (name, value) in &subject.transaction.keys {
+            self.count_key(name, value);
         }
     }
 
-    fn part_ends(&mut self) -> Result<(), Error> {
+    fn part_ends(&mut self, deadline: Instant) -> Result<bool, Error> {
         let mut addresses = std::mem::take(&mut self.unread);
         addresses.sort_unstable();
-        for addresses in addresses.chunks(BATCH) {
+        for addresses in addresses.rchunks(BATCH) {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
             for transaction in self.index.shared.transactions(addresses, false)? {
                 self.count(&transaction);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn is_full(&self) -> bool {
@@ -237,7 +254,7 @@ impl Index {
         let (mut cut, mut incomplete) = (false, false);
         for (side, query) in sides.iter_mut().zip([&own, &others]) {
             let visited = self.visit(query, budget / 2, side)?;
-            cut |= visited.cut;
+            cut |= visited.cut || side.is_truncated;
             incomplete |= visited.incomplete;
         }
         let [group_side, rest_side] = sides;
@@ -247,10 +264,14 @@ impl Index {
         let mut attributes: Vec<_> = of_records
             .map(|(attribute, (group, rest))| joined(attribute.field, group, rest, compared))
             .collect();
-        let (group_keys, mut rest_keys) =
+        let (mut group_keys, mut rest_keys) =
             (group_side.keys.unwrap_or_default(), rest_side.keys.unwrap_or_default());
-        for (name, group) in group_keys {
-            let rest = rest_keys.remove(&name).unwrap_or_default();
+        let names: BTreeSet<String> = group_keys.keys().chain(rest_keys.keys()).cloned().collect();
+        for name in names.into_iter().filter(|name| !group.uses_key(name)) {
+            let of = |keys: &mut HashMap<String, Values>| keys.remove(&name).unwrap_or_default();
+            let (mut group, mut rest) = (of(&mut group_keys), of(&mut rest_keys));
+            group.count_absent(compared.0);
+            rest.count_absent(compared.1);
             attributes.push(joined(&format!("key.{name}"), group, rest, compared));
         }
         let (group, rest) = compared;
@@ -275,13 +296,9 @@ fn joined(field: &str, group: Values, mut rest: Values, compared: (u64, u64)) ->
 }
 
 impl Difference {
-    /// With the attributes in the order of their difference; without those that all transactions have alike, and
-    /// without any if there is nothing to compare.
+    /// With the attributes in the order of their difference. Those without one stay: of several nodes they may
+    /// have one in all.
     fn ranked(mut self) -> Self {
-        if self.group == 0 || self.rest == 0 {
-            self.attributes.clear();
-        }
-        self.attributes.retain(|one| one.values.len() > 1);
         self.attributes.sort_by(|one, other| {
             other.difference.total_cmp(&one.difference).then_with(|| one.field.cmp(&other.field))
         });

@@ -65,6 +65,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Whether the part has the column, or records had no such field when it was made; otherwise only the journal
+    /// knows.
+    fn knows(&self, name: Name) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Sealed(_, columns) => columns.has(name) || name == Name::UpstreamTarget,
+        }
+    }
+
     pub(crate) fn keys(&self) -> Result<Keys<'_>, Error> {
         match self {
             Self::Open(open) => Ok(open.columns.keys.view()),
@@ -202,6 +211,7 @@ fn is_column(node: &Node) -> bool {
 fn evaluate_term(term: &Term, view: &View<'_>) -> Result<Matches, Error> {
     let rows = view.rows();
     Ok(match term {
+        Term::Name(name, _) if !view.knows(*name) => Matches::candidates(rows, Bitmap::all(rows)),
         Term::Name(name, text) => Matches::exact(named(*name, text, view)?),
         Term::Number(number, low, high) => {
             Matches::exact(match view.decided_by_bounds(*number, *low, *high)? {

@@ -7,7 +7,7 @@ pub use durations::Durations;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -34,6 +34,8 @@ const MAX_INTERVALS: u64 = 180;
 const SLOWEST: usize = 20;
 /// Newest transactions whose stages are read.
 const MAX_STAGED: usize = 2000;
+/// Transactions that are read from the journal together.
+const BATCH: usize = 128;
 /// Classes of statuses: without a response, then `1xx` to `5xx`.
 const CLASSES: usize = 6;
 
@@ -288,12 +290,18 @@ impl Visitor for Profiler<'_> {
         }
     }
 
-    fn part_ends(&mut self) -> Result<(), Error> {
+    fn part_ends(&mut self, deadline: Instant) -> Result<bool, Error> {
         let mut addresses = std::mem::take(&mut self.unread);
         addresses.sort_unstable();
-        for transaction in self.index.shared.transactions(&addresses, false)? {
-            self.add_stages(&transaction);
+        // What is left out are examples of stages only.
+        for addresses in addresses.rchunks(BATCH) {
+            if Instant::now() >= deadline {
+                break;
+            }
+            for transaction in self.index.shared.transactions(addresses, false)? {
+                self.add_stages(&transaction);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }

@@ -27,9 +27,10 @@ pub(crate) trait Visitor {
     fn rows(&mut self, view: &View<'_>, rows: &Bitmap) -> Result<(), Error>;
     /// A hit that had to be read.
     fn hit(&mut self, subject: &Subject<'_>);
-    /// The rows of a part are passed.
-    fn part_ends(&mut self) -> Result<(), Error> {
-        Ok(())
+    /// The rows of a part are passed. Returns false if the deadline came before all of them were.
+    fn part_ends(&mut self, deadline: Instant) -> Result<bool, Error> {
+        let _ = deadline;
+        Ok(true)
     }
     /// Whether further hits are not needed.
     fn is_full(&self) -> bool {
@@ -75,7 +76,7 @@ impl Index {
             }));
             Ok(())
         })?;
-        visitor.part_ends()?;
+        let mut cut = !visitor.part_ends(deadline)?;
         let tail_ends = Instant::now() + budget / 2;
         let keys = query.uses_keys() || visitor.uses_keys();
         let unread = self.tail(query, &snapshot.indexed, keys, tail_ends, &mut |subject| {
@@ -84,7 +85,7 @@ impl Index {
         let mut incomplete = snapshot.incomplete || unread;
         // The keys of the open part come from the same configuration, so they need not be merged.
         let mut candidates = Candidates { index: self, query, sift: &mut sift, deadline };
-        let mut cut = !candidates.visit(&pending, None, visitor)?;
+        cut |= !candidates.visit(&pending, None, visitor)?;
         for part in snapshot.sealed.iter().rev() {
             cut |= visitor.is_full() || Instant::now() >= deadline;
             if cut {
@@ -126,7 +127,9 @@ impl Candidates<'_> {
         let view = View::sealed(part)?;
         let known = evaluate(&self.query.root, &view)?;
         visitor.rows(&view, &known.definite)?;
-        visitor.part_ends()?;
+        if !visitor.part_ends(self.deadline)? {
+            return Ok(false);
+        }
         let mut candidates = known.candidates;
         let mut rest = known.definite;
         rest.invert();

@@ -56,6 +56,8 @@ pub(in crate::api) struct FiguresRequest<'a> {
     pub(in crate::api) query: &'a str,
     /// Its other parameters, except these.
     pub(in crate::api) parameters: &'a [(&'a str, Option<&'a str>)],
+    /// What the audit says of them.
+    pub(in crate::api) audited: String,
     pub(in crate::api) timeout: Option<u64>,
     pub(in crate::api) node: Option<&'a str>,
 }
@@ -108,7 +110,7 @@ impl FiguresRequest<'_> {
         let search = Search { query, limit: 0, cursor: None, payload, timeout };
         let found = call.api.query_tracker(move |tracker| find(tracker, &search)).await?;
         if found.searched_payload() {
-            call.audit(Action::Count, self.query.to_owned(), "").await?;
+            call.audit(Action::Count, self.query.to_owned(), self.audited.clone()).await?;
         }
         Ok(found)
     }

@@ -67,5 +67,10 @@ mod tests {
         let [api] = sum.attributes.as_slice() else { panic!("{sum:?}") };
         assert_eq!((api.difference, api.values.len()), (0.5, 2));
         assert_eq!((api.values[0].group, api.values[0].rest), (50, 50));
+        // A node without failures, whose others are all alike, counts with all of them.
+        let sum = Difference::merge(vec![of_node([0, 0], [100, 0]), of_node([50, 0], [50, 0])]);
+        assert_eq!((sum.group, sum.rest), (50, 150));
+        let api = &sum.attributes[0];
+        assert_eq!((api.difference, api.values[0].group, api.values[0].rest), (0.0, 50, 150));
     }
 }
