@@ -12,7 +12,7 @@ import { useRange } from "../time/use-range";
 import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
 import { counts } from "../tracker/queries";
-import { Named, termOf } from "../traffic/named";
+import { Named, TargetCells } from "../traffic/named";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, Failure, Numbers, Panel, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
@@ -205,12 +205,7 @@ function Upstreams({ pulse }: { pulse: Pulse | undefined }) {
         <Table heads={["Upstream", "Target", "Health", "#Active", "#Idle"]}>
           {all.map((one) => (
             <tr key={`${one.upstream} ${one.target}`}>
-              <td>
-                <Named kind="upstream" name={one.upstream} />
-              </td>
-              <td className="mono">
-                <Named kind="upstream_target" name={one.target} within={termOf("upstream", one.upstream)} />
-              </td>
+              <TargetCells upstream={one.upstream} target={one.target} />
               <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected</Badge>}</td>
               <td className="num">{count(one.active)}</td>
               <td className="num">{count(one.idle)}</td>

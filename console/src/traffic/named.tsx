@@ -41,3 +41,17 @@ export function Named({ kind, name, within = "" }: { kind: Kind; name: string; w
     </span>
   );
 }
+
+/** The cells of a table that name a target of an upstream. */
+export function TargetCells({ upstream, target }: { upstream: string; target: string }) {
+  return (
+    <>
+      <td>
+        <Named kind="upstream" name={upstream} />
+      </td>
+      <td className="mono">
+        <Named kind="upstream_target" name={target} within={termOf("upstream", upstream)} />
+      </td>
+    </>
+  );
+}

@@ -6,7 +6,7 @@ import { api, data, type Schemas } from "../api/client";
 import { count, percent } from "../format/format";
 import { Consumers, limitsQuery } from "../monitor/limits";
 import { Badge, Panel, Table } from "../ui/parts";
-import { type Kind, Named, termOf } from "./named";
+import { type Kind, Named, TargetCells, termOf } from "./named";
 
 type Target = Schemas["UpstreamTarget"];
 
@@ -77,12 +77,7 @@ function Targets({ kind, name }: { kind: "upstream" | "upstream_target"; name: s
       <Table heads={["Upstream", "Target", "Health", "#Active", "#Idle", "#Attempts", "#Failed", "#Connects", "Retries", "Hedges", "Ejections", "Checks"]}>
         {own.map((one) => (
           <tr key={`${one.upstream} ${one.target}`}>
-            <td>
-              <Named kind="upstream" name={one.upstream} />
-            </td>
-            <td className="mono">
-              <Named kind="upstream_target" name={one.target} within={termOf("upstream", one.upstream)} />
-            </td>
+            <TargetCells upstream={one.upstream} target={one.target} />
             <td>{one.up ? <Badge tone="good">up</Badge> : <Badge tone="bad">ejected: {one.ejected_by}</Badge>}</td>
             <td className="num">{count(one.active)}</td>
             <td className="num">{count(one.idle)}</td>

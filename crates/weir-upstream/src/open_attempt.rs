@@ -79,10 +79,13 @@ impl OpenAttempt {
 
     /// As an attempt that ends now, if no response has arrived.
     pub fn without_response(&self, error: &'static str, now: Instant) -> Option<EndedAttempt> {
+        // As of nearly all: nothing is computed for them.
+        if self.has_response() {
+            return None;
+        }
         let duration = now.saturating_duration_since(self.started);
         let Self { started, status, .. } = *self;
-        let target = Rc::clone(&self.target);
-        (!self.has_response()).then_some(EndedAttempt { target, started, duration, status, error })
+        Some(EndedAttempt { target: Rc::clone(&self.target), started, duration, status, error })
     }
 
     /// Whether the head of a response has arrived.

@@ -184,20 +184,18 @@ mod tests {
         }
     }
 
-    fn found(change: impl FnOnce(&mut Inputs<'_>)) -> Vec<Condition> {
-        let missing = Gap::default();
-        let mut inputs = Inputs {
+    /// Of a weir without anything to report.
+    fn healthy(missing: &Gap) -> Inputs<'_> {
+        Inputs {
             now_seconds: 1_000_000_000,
             targets: &[],
             journal: None,
             disk_budget: 100,
-            missing: &missing,
+            missing,
             certificates: &[],
             is_rejected: false,
             fleet: &[],
-        };
-        change(&mut inputs);
-        conditions(&inputs)
+        }
     }
 
     #[test]
@@ -206,10 +204,11 @@ mod tests {
         let journal = JournalSnapshot { index_lag_seconds: 59.0, disk_bytes: 94, ..<_>::default() };
         let day = 24 * 60 * 60;
         let certificates = [("example.com".to_owned(), 1_000_000_000 + 15 * day)];
-        let all = found(|inputs| {
-            inputs.targets = Box::leak(Box::new(targets));
-            inputs.journal = Some(Box::leak(Box::new(journal)));
-            inputs.certificates = Box::leak(Box::new(certificates));
+        let all = conditions(&Inputs {
+            targets: &targets,
+            journal: Some(&journal),
+            certificates: &certificates,
+            ..healthy(&Gap::default())
         });
         assert_eq!(all, []);
     }
@@ -218,7 +217,7 @@ mod tests {
     fn an_upstream_without_targets_is_worse_than_one_with_some() {
         for (other, severe) in [(true, false), (false, true)] {
             let targets = [target("a:1", false), target("b:1", other)];
-            let all = found(|inputs| inputs.targets = Box::leak(Box::new(targets)));
+            let all = conditions(&Inputs { targets: &targets, ..healthy(&Gap::default()) });
             let [Condition { code, is_severe, message, subject }] = &all[..] else {
                 panic!("{all:?}")
             };
@@ -229,7 +228,7 @@ mod tests {
             assert!(message.contains(expected), "{message}");
         }
         let targets: Vec<_> = (0..2000).map(|one| target(&format!("t{one}"), false)).collect();
-        let all = found(|inputs| inputs.targets = Vec::leak(targets));
+        let all = conditions(&Inputs { targets: &targets, ..healthy(&Gap::default()) });
         assert!(all.len() == 1 && all[0].message.contains("t0, t1, t2 and 1997 more"), "{all:?}");
     }
 
@@ -245,14 +244,11 @@ mod tests {
         let fleet = [("node-down".to_owned(), "two is down".to_owned())];
         let missing = Gap { unrecorded: 1, uncounted: 2, ..Gap::default() };
         let all = conditions(&Inputs {
-            now_seconds: 1_000_000_000,
-            targets: &[],
             journal: Some(&journal),
-            disk_budget: 100,
-            missing: &missing,
             certificates: &certificates,
             is_rejected: true,
             fleet: &fleet,
+            ..healthy(&missing)
         });
         use ConditionCode::*;
         let codes: Vec<_> = all.iter().map(|one| (one.code, one.is_severe)).collect();

@@ -28,8 +28,7 @@ pub(crate) trait Visitor {
     /// A hit that had to be read.
     fn hit(&mut self, subject: &Subject<'_>);
     /// The rows of a part are passed. Returns false if the deadline came before all of them were.
-    fn part_ends(&mut self, deadline: Instant) -> Result<bool, Error> {
-        let _ = deadline;
+    fn part_ends(&mut self, _deadline: Instant) -> Result<bool, Error> {
         Ok(true)
     }
     /// Whether further hits are not needed.
