@@ -2,6 +2,7 @@
 
 mod audit;
 mod configuration;
+mod configuration_history;
 mod count;
 mod difference;
 mod endpoints;

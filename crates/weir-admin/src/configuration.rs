@@ -3,6 +3,7 @@
 //! The control thread, which watches the files, reloads; a caller waits for the result.
 
 mod history;
+mod past;
 mod routes;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,13 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use utoipa::ToSchema;
 use weir_document::finding::{self, Findings, Severity};
+use weir_store::configurations::Configurations;
 
 pub use history::ReloadHistory;
+pub use past::{
+    ConfigurationHistory, FileChange, PastConfiguration, PastConfigurationDetails, ValueChange,
+    kept,
+};
 pub use routes::{ApiInfo, PolicyInfo, RouteInfo, apis};
 
 /// Reloads in the history.
@@ -26,6 +32,8 @@ pub struct Configuration {
     pub history: Arc<ReloadHistory>,
     /// Where it is loaded from.
     pub source: weir_config::Source,
+    /// Configurations that were in force, if they are kept.
+    pub kept: Option<Arc<Configurations>>,
     /// Takes commands to reload. At most one command waits.
     pub reload: mpsc::Sender<ReloadCommand>,
 }

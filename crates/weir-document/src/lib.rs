@@ -6,6 +6,7 @@
 //! ```
 
 pub mod check;
+pub mod difference;
 pub mod document;
 pub mod draft;
 pub mod finding;

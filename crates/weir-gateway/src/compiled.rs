@@ -1,5 +1,6 @@
 //! What is compiled of a configuration, once for its findings and for the Site.
 
+use crate::digest::ConfigurationDigest;
 use std::sync::Arc;
 use weir_auth::VerificationKeys;
 use weir_config::{Config, ScriptSource, Uncompiled};
@@ -18,6 +19,8 @@ pub struct Compiled {
     pub certificates: Arc<Certificates>,
     /// TLS settings by upstream.
     pub upstream_clients: Arc<UpstreamClients>,
+    /// Digest of what it was compiled from; empty while that has errors.
+    pub digest: Arc<ConfigurationDigest>,
 }
 
 impl Compiled {
@@ -44,6 +47,7 @@ impl Compiled {
             schemas,
             certificates: Arc::new(certificates),
             upstream_clients: Arc::new(upstream_clients.unwrap_or_default()),
+            digest: Arc::default(),
         }
     }
 }

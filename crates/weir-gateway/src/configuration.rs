@@ -2,6 +2,8 @@
 //! findings.
 
 use crate::compiled::Compiled;
+use crate::digest::ConfigurationDigest;
+use std::sync::Arc;
 use weir_config::{Config, Loaded, Source};
 use weir_document::finding::Findings;
 
@@ -36,5 +38,6 @@ fn compile(mut loaded: Loaded) -> Result<Configuration, Findings> {
     let uncompiled = std::mem::take(&mut loaded.uncompiled);
     let compiled = Compiled::new(loaded.config.as_ref(), uncompiled, &mut loaded.report);
     let (config, findings) = loaded.finish()?;
-    Ok(Configuration { config, compiled, findings })
+    let digest = Arc::new(ConfigurationDigest::new(&config, &findings));
+    Ok(Configuration { config, compiled: Compiled { digest, ..compiled }, findings })
 }

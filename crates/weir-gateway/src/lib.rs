@@ -9,6 +9,7 @@ mod compiled;
 pub mod configuration;
 pub mod context;
 pub mod decisions;
+pub mod digest;
 pub mod exchange;
 pub mod explain;
 pub mod explanation;

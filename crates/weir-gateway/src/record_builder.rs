@@ -103,6 +103,7 @@ impl RecordBuilder {
             upstream: upstream.unwrap_or_default(),
             upstream_target: attempts.target.as_ref().map_or("", |target| &target.name),
             attempts: &attempts.ended,
+            configuration: live.site.digest.short(),
             retries: self.report.retries.get(),
             notes: self.notes.as_deref(),
             resubmission_of: arrival.replay.as_ref().map(|replay| replay.of),

@@ -1,6 +1,7 @@
 //! A compiled Config, shared by all workers and immutable.
 
 use crate::compiled::Compiled;
+use crate::digest::ConfigurationDigest;
 use crate::route::Router;
 use crate::route_runtime::{ApiRuntime, RouteRuntime};
 use crate::script_engine::ScriptPlan;
@@ -67,6 +68,8 @@ pub struct Site {
     pub(crate) pools: Vec<Arc<PoolHandle>>,
     /// Redaction rules for recording.
     pub(crate) redaction: Redaction,
+    /// Digest of the configuration.
+    pub digest: Arc<ConfigurationDigest>,
 }
 
 impl Site {
@@ -140,6 +143,7 @@ impl Site {
             tls: Vec::new(),
             certificates: compiled.certificates,
             upstream_clients: compiled.upstream_clients,
+            digest: compiled.digest,
             limits,
             pools: Vec::new(),
             redaction: Redaction::new(&config),

@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a sequence of fields, each a `u32` with the tag in
 //! the lowest 8 bits and the length in the upper 24, then the value. Readers skip unknown tags.
-//! Tags 1–18 come from [`Received`], 32–44 and 47–52 from [`Completed`], 45 (damaged) and 46
+//! Tags 1–18 come from [`Received`], 32–44 and 47–53 from [`Completed`], 45 (damaged) and 46
 //! (sequence number and position after the transaction, `u64` each) from sealing. Pairs and rows
 //! repeat a tag. Tag 47 comes before all fields that it does not apply to.
 
@@ -140,6 +140,8 @@ pub struct Completed<'a> {
     pub upstream_target: &'a str,
     /// The attempts that gave the client no response.
     pub attempts: &'a [Attempt],
+    /// Digest of the configuration that handled it, its first 12 digits.
+    pub configuration: &'a str,
     /// Response header lines, redacted.
     pub head: &'a [u8],
     /// Stage code and its duration in microseconds.
@@ -203,6 +205,7 @@ pub struct Transaction {
     pub upstream: String,
     pub upstream_target: String,
     pub attempts: Vec<Attempt>,
+    pub configuration: String,
     pub response_head: Vec<u8>,
     pub stages: Vec<(u8, u32)>,
     pub request: BodyMetadata,

@@ -38,6 +38,8 @@ pub struct Transaction<'a> {
     pub upstream_target: &'a str,
     /// The attempts that gave the client no response.
     pub attempts: &'a [Attempt],
+    /// Digest of the configuration that handles it, its first 12 digits.
+    pub configuration: &'a str,
     /// Number of retries.
     pub retries: u32,
     /// Annotations by scripts and stages.

@@ -70,6 +70,9 @@ pub struct Summary {
     /// The upstream's target whose response the client got, or of the last attempt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub upstream_target: String,
+    /// Digest of the configuration that handled it, its first 12 digits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub configuration: String,
     /// Name of the node of the fleet that has the transaction, in a query over nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,

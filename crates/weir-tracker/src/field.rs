@@ -32,6 +32,8 @@ pub enum Name {
     /// The upstream's target whose response the client got, or of the last attempt.
     #[strum(serialize = "upstream_target")]
     UpstreamTarget,
+    /// Digest of the configuration that handled it.
+    Configuration,
 }
 
 impl Name {

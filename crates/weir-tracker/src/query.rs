@@ -10,7 +10,7 @@
 //!
 //! | term | matches if |
 //! |---|---|
-//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `upstream_target:` `plan:` `problem:` `detail:` | the name is the value; `orders*`: has this prefix; `*`: is present. The sender is the address of the client (`client:` is the same), the receiver is the upstream (`upstream:`) with its target, the detail is the auth method, limit or rule of the problem |
+//! | `api:` `operation:` `type:` `method:` `consumer:` `principal:` `sender:` `receiver:` `upstream_target:` `plan:` `problem:` `detail:` `configuration:` | the name is the value; `orders*`: has this prefix; `*`: is present. The sender is the address of the client (`client:` is the same), the receiver is the upstream (`upstream:`) with its target, the detail is the auth method, limit or rule of the problem, the configuration is the digest of the one that handled it |
 //! | `state:` | `completed`, `failed` or `interrupted` |
 //! | `resolution:` | the resolution of a failed transaction: `open`, `resubmitted`, `resolved`, `dismissed`; `*`: any |
 //! | `status:` | the number; `5xx`: the class; `*`: there was a response |

@@ -14,6 +14,7 @@ mod echo;
 mod explain;
 mod fleet;
 mod health;
+mod history;
 mod import;
 mod init;
 mod invoice;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Compare a configuration with the one in force, or with another file
     Diff(diff::Args),
+    /// List the configurations that were in force, and what each changed
+    History(history::Args),
     /// List the routes of a configuration
     Routes(routes::Args),
     /// Explain how a request would be handled, without sending it
@@ -158,6 +161,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Restore(args) => backup::run_restore(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::History(args) => history::run(&args).map(|()| Exit::Success),
         Command::Routes(args) => routes::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Schema(args) => schema::run(&args).map(Exit::from),

@@ -6,6 +6,7 @@
 mod access;
 mod archive;
 mod burst;
+mod configurations;
 mod control;
 pub(crate) mod control_socket;
 mod delivery;
@@ -109,8 +110,9 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
+    let digest = Arc::clone(&compiled.digest);
     let (mut recording, lanes) =
-        Recording::start((&upstreams, &warnings), journal, bound.limiter(), &messages)?;
+        Recording::start((&upstreams, &digest, &warnings), journal, bound.limiter(), &messages)?;
     let progress = folder.map(|folder| folder.progress).unwrap_or_default();
     bound.limiter().restore_quota_counts(&progress.quotas());
     let stops = Stops::register().context(NO_SIGNALS)?;
@@ -126,6 +128,9 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
         (events, messages.clone()),
         (requests, stops),
     );
+    if access.is_some() {
+        control.keep_history(recording.fleet.as_ref(), &digest, &warnings);
+    }
     control.events.ready(&listening, gateway.io(), first_token.flatten().as_deref());
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.

@@ -1,9 +1,9 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, count, difference, event, explain, export, fleet, invoice, job,
-    journal, lab, limit, live, pool, profile, resubmit, rollout, session, sink, tail, test_request,
-    token, transaction, upstream, usage,
+    Api, audit, configuration, configuration_history, count, difference, event, explain, export,
+    fleet, invoice, job, journal, lab, limit, live, pool, profile, resubmit, rollout, session,
+    sink, tail, test_request, token, transaction, upstream, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -58,6 +58,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Viewer, routes!(live::traffic))
         .add(Viewer, routes!(live::rejections))
         .add(Operator, routes!(configuration::state))
+        .add(Viewer, routes!(configuration_history::list))
+        .add(Operator, routes!(configuration_history::show))
         .add(Operator, routes!(configuration::check))
         .add(Admin, routes!(configuration::reload))
         .add(Viewer, routes!(live::follow))

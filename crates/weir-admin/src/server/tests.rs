@@ -31,6 +31,7 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
         gateway: Arc::clone(&gateway),
         metrics: Arc::new(|| vec![Family::single(Kind::Counter, "weir_test_total", "Test.", 7.0)]),
         configuration: Configuration {
+            kept: None,
             source: Default::default(),
             history: Arc::new(ReloadHistory::new(Path::new("weir.yaml"), &findings)),
             reload: mpsc::channel(1).0,

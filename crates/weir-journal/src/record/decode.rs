@@ -92,6 +92,7 @@ impl Transaction {
             upstream: emptied(used.upstream, String::clear),
             upstream_target: emptied(used.upstream_target, String::clear),
             attempts: emptied(used.attempts, Vec::clear),
+            configuration: emptied(used.configuration, String::clear),
             request_head: emptied(used.request_head, release),
             response_head: emptied(used.response_head, release),
             request_body: emptied(used.request_body, release),
@@ -186,6 +187,7 @@ impl Transaction {
             }
             50 => set(&mut self.detail, value),
             51 => set(&mut self.upstream_target, value),
+            53 => set(&mut self.configuration, value),
             52 => self.attempts.push(attempt(value)?),
             44 => self.shortened = true,
             45 => self.damaged = true,

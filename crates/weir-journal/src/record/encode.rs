@@ -95,6 +95,7 @@ impl Completed<'_> {
             && put(out, 50, self.detail.as_bytes())
             && put(out, 34, self.upstream.as_bytes())
             && put(out, 51, self.upstream_target.as_bytes())
+            && put(out, 53, self.configuration.as_bytes())
             && self.attempts.iter().all(|attempt| put_attempt(out, attempt))
             && put(out, 35, self.head)
             && put(out, 39, self.request_body)

@@ -70,6 +70,7 @@ impl Recording {
             detail: of.reason.filter(|_| !count_only).unwrap_or_default(),
             upstream: if count_only { "" } else { of.upstream },
             upstream_target: if count_only { "" } else { of.upstream_target },
+            configuration: if count_only { "" } else { of.configuration },
             attempts: if count_only { &[] } else { of.attempts },
             head: &head,
             stages: stages.finish(now, total),
@@ -172,6 +173,7 @@ impl Recording {
             problem: "",
             upstream: "",
             upstream_target: "",
+            configuration: "",
             shortened: false,
             ..completed.reduced()
         };

@@ -35,6 +35,7 @@ impl Summary {
             plan,
             detail,
             upstream_target,
+            configuration,
         ] = names.map(str::to_owned);
         Self {
             id: TransactionId(row.id),
@@ -56,6 +57,7 @@ impl Summary {
             detail,
             plan,
             upstream_target,
+            configuration,
             node: String::new(),
             sink: String::new(),
         }

@@ -55,6 +55,8 @@ struct Document<'a> {
     plan: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     upstream_target: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    configuration: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -224,6 +226,7 @@ pub fn write_document(
         plan,
         detail,
         upstream_target,
+        configuration,
     ] = names(transaction).map(cut);
     let path = row::path(transaction);
     let keys = transaction.keys.iter().map(|(name, value)| key_value(name, Some(value)));
@@ -249,6 +252,7 @@ pub fn write_document(
         detail,
         plan,
         upstream_target,
+        configuration,
         keys: keys.collect(),
         retries: transaction.retries,
         resubmission_of: Some(transaction.resubmission_of)

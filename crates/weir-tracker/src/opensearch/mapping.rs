@@ -4,7 +4,7 @@ use crate::field::Name;
 use serde_json::{Map, Value, json};
 
 /// Version of the template. A node replaces an older one, never a newer one.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 /// Longest keyword that is indexed, in characters; names and keys are cut before.
 const MAX_KEYWORD: u32 = 1024;
 

@@ -52,6 +52,7 @@ pub(super) fn recorded(source: &Value) -> Transaction {
         detail: text("detail"),
         upstream: text("receiver"),
         upstream_target: text("upstream_target"),
+        configuration: text("configuration"),
         stages: vec![(stage::TOTAL, took)],
         request: metadata(&source["request"], &payload["request"]),
         response: metadata(&source["response"], &payload["response"]),

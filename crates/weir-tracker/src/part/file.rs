@@ -16,11 +16,11 @@
 //! | 4, 5 | lane and position in the journal, in the same form |
 //! | 6 | ids, 16 bytes each; minimum and maximum of their upper halves |
 //! | 16–24 | numbers of names, as 0–3 |
-//! | 25–27 | numbers of names of later versions; absent in files of earlier ones |
+//! | 25–28 | numbers of names of later versions; absent in files of earlier ones |
 //! | 32–40 | the names: for each the length `u16` and the bytes |
 //! | 41 | the names of [business keys](crate::part::keys), as 32–40 |
 //! | 42 | the business keys of all rows |
-//! | 48–50 | the names to 25–27 |
+//! | 48–51 | the names to 25–28 |
 //! | 64 | for each lane the range of the journal: start `u64`, end `u64` |
 //! | 65 | the file of the terms: length `u64`, CRC-32 `u32` |
 //! | 66 | one byte: 0 if only business keys are indexed, 1 for payloads |

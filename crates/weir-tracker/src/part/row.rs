@@ -59,6 +59,7 @@ pub(crate) fn names(transaction: &Transaction) -> [&str; NAMES] {
         &transaction.plan,
         &transaction.detail,
         &transaction.upstream_target,
+        &transaction.configuration,
     ]
 }
 

@@ -70,7 +70,9 @@ impl<'a> View<'a> {
     fn knows(&self, name: Name) -> bool {
         match self {
             Self::Open(_) => true,
-            Self::Sealed(_, columns) => columns.has(name) || name == Name::UpstreamTarget,
+            Self::Sealed(_, columns) => {
+                columns.has(name) || matches!(name, Name::UpstreamTarget | Name::Configuration)
+            }
         }
     }
 

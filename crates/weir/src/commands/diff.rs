@@ -201,9 +201,13 @@ fn text(differences: &Differences, styled: bool) -> String {
     for reason in &differences.restart {
         let _ = writeln!(plain, "{reason}");
     }
-    let plain = escape::block(&plain);
+    colored(&escape::block(&plain), styled)
+}
+
+/// Lines of a diff with colours.
+pub(super) fn colored(plain: &str, styled: bool) -> String {
     if !styled {
-        return plain;
+        return plain.to_owned();
     }
     plain.lines().fold(String::new(), |mut out, line| {
         let style = style(line);

@@ -3,6 +3,7 @@
 mod version;
 
 use super::archive;
+use super::configurations::History;
 use super::control_socket::{Command, Response};
 use super::delivery::Handle;
 use super::events::{Events, Listening};
@@ -34,6 +35,7 @@ use weir_admin::{Access, Sources};
 use weir_config::{Source, VersionChoice};
 use weir_document::finding::{Finding, Findings};
 use weir_gateway::configuration::Configuration as Loaded;
+use weir_gateway::digest::ConfigurationDigest;
 use weir_journal::Journal;
 use weir_monitor::Monitor;
 use weir_monitor::billing::Prices;
@@ -51,6 +53,8 @@ pub(crate) struct Control {
     messages: Messages,
     pub(super) reloads: Arc<Reloads>,
     history: Arc<ReloadHistory>,
+    /// Configurations that were in force, if the admin API is on.
+    kept: Option<History>,
     /// Reload commands of the admin listener, and their sender.
     commands: (mpsc::Sender<ReloadCommand>, mpsc::Receiver<ReloadCommand>),
     requests: Requests,
@@ -153,6 +157,7 @@ impl Control {
             messages,
             reloads,
             history,
+            kept: None,
             commands: mpsc::channel(1),
             requests,
             stops,
@@ -234,6 +239,7 @@ impl Control {
             metrics,
             configuration: Configuration {
                 history: Arc::clone(&self.history),
+                kept: self.kept.as_ref().map(|history| Arc::clone(&history.kept)),
                 source: self.source.clone(),
                 reload: self.commands.0.clone(),
             },
@@ -246,6 +252,20 @@ impl Control {
             fleet: self.fleet.clone(),
             sinks: self.ship.as_ref().map(|ship| ship.sinks().clone()),
             resubmitter,
+        }
+    }
+
+    /// Keeps the configurations that are in force, from that of the start on.
+    pub(super) fn keep_history(
+        &mut self,
+        fleet: Option<&fleet::Fleet>,
+        digest: &ConfigurationDigest,
+        warnings: &Findings,
+    ) {
+        self.kept = History::open(&self.upstreams.config.data, &self.messages);
+        let version = fleet.and_then(|fleet| fleet.versions.as_ref()).and_then(Versions::in_force);
+        if let Some(history) = &self.kept {
+            history.add(("start", version), digest, warnings);
         }
     }
 
@@ -365,6 +385,7 @@ impl Control {
     async fn take(&mut self, by: &str, loaded: Loaded) -> (Option<String>, Reload) {
         let Loaded { config, compiled, findings } = loaded;
         let (config, clients) = (Arc::new(config), Arc::clone(&compiled.upstream_clients));
+        let digest = Arc::clone(&compiled.digest);
         let (gateway, new) = (Arc::clone(&self.gateway), Arc::clone(&config));
         let reload = move || gateway.reload(new, compiled);
         let error = match tokio::task::spawn_blocking(reload).await {
@@ -388,13 +409,13 @@ impl Control {
                 self.reloads.taken();
                 self.events.reloaded(&findings);
                 let reload = self.history.applied(by, &findings);
-                let digest = fleet::digest(&config, &findings);
+                self.keep(by, &digest, findings).await;
                 if let (Some(fleet), Some(settings)) =
                     (&self.fleet, fleet::settings(&self.upstreams))
                 {
                     fleet.configure(settings);
                 }
-                return (Some(digest), reload);
+                return (Some(digest.hex().to_owned()), reload);
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
@@ -402,6 +423,16 @@ impl Control {
         self.reloads.refused();
         self.events.reload_failed(&error);
         (None, self.history.failed(by, error))
+    }
+
+    /// Adds a configuration to the history.
+    async fn keep(&self, by: &str, digest: &Arc<ConfigurationDigest>, findings: Findings) {
+        let Some(history) = self.kept.clone() else { return };
+        let version = self.versions.as_ref().and_then(Versions::in_force);
+        let (by, digest) = (by.to_owned(), Arc::clone(digest));
+        let add = move || history.add((&by, version), &digest, &findings);
+        // Its failure is logged.
+        let _ = tokio::task::spawn_blocking(add).await;
     }
 
     /// Tells the fleet about a load of the configuration, and which one is in force then.

@@ -5,16 +5,13 @@ use super::post::Upstreams;
 use super::thread::{Running, Thread, ThreadContext};
 use super::versions::Versions;
 use anyhow::Context;
-use aws_lc_rs::digest::{Context as Digest, SHA256};
-use data_encoding::HEXLOWER;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_admin::configuration::{FindingInfo, Reload};
-use weir_config::Config;
 use weir_document::finding::Findings;
 use weir_fleet::status::{ConfigurationState, MAX_FINDINGS};
 use weir_fleet::{FleetTls, Handle, Host, Member, RateLeaser, Settings};
+use weir_gateway::digest::ConfigurationDigest;
 use weir_limit::Limiter;
 use weir_monitor::Monitor;
 use weir_monitor::replica::Replica;
@@ -23,13 +20,9 @@ use weir_monitor::replica::Replica;
 const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
 /// The thread for which requests wait: nothing else holds it up.
 const RATE_THREAD: Thread = Thread { name: "fleet-rates", task: "leasing tokens", nice: 0 };
-/// Extensions of files beside the configuration that are part of its digest. Others may have secrets.
-const DIGESTED: [&str; 6] = ["js", "mjs", "ts", "json", "yaml", "yml"];
 
 /// Longest wait of a start for the database, if there are quotas.
 const REGISTRATION_WAIT: Duration = Duration::from_secs(2);
-/// The text of a node's name, if it is an option.
-const OWN_NAME: &str = "--set fleet.node";
 
 /// The running thread.
 pub(super) struct Fleet {
@@ -47,7 +40,7 @@ pub(super) struct Fleet {
 /// The identity cannot be read or written, or the thread cannot be started.
 pub(super) fn start(
     upstreams: &Upstreams,
-    warnings: &Findings,
+    (digest, warnings): (&ConfigurationDigest, &Findings),
     limiter: &Arc<Limiter>,
     monitor: Option<Monitor>,
     messages: &Messages,
@@ -70,7 +63,7 @@ pub(super) fn start(
         findings: warnings.list.len(),
         messages: FindingInfo::all(warnings).iter().map(line).take(MAX_FINDINGS).collect(),
     };
-    handle.report(Some(digest(&upstreams.config, warnings)), state);
+    handle.report(Some(digest.hex().to_owned()), state);
     let context = ThreadContext::new(messages);
     let wake = handle.clone();
     type State = (Member, ThreadContext);
@@ -140,38 +133,4 @@ pub(super) fn configuration_state(reload: &Reload) -> ConfigurationState {
 
 fn line(finding: &FindingInfo) -> String {
     format!("{}:{}: {}", finding.file, finding.line, finding.message)
-}
-
-/// The digest of a configuration: SHA-256 of its texts with redacted secrets, and of the scripts,
-/// schemas and documents that it reads. Equal on nodes with the same files, wherever those are.
-pub(super) fn digest(config: &Config, found: &Findings) -> String {
-    let mut digest = Digest::new(&SHA256);
-    let mut add = |path: &Path, content: &[u8]| {
-        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-        for part in [name, content] {
-            digest.update(&(part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
-    };
-    let mut texts: Vec<&Path> = Vec::new();
-    for (path, text) in found.sources() {
-        texts.push(path);
-        // Each node has its own name.
-        if path != Path::new(OWN_NAME) {
-            add(path, text.as_bytes());
-        }
-    }
-    let extension =
-        |path: &Path| path.extension().and_then(|text| text.to_str()).map(str::to_owned);
-    for path in &config.sources {
-        let is_digested = extension(path).is_some_and(|one| DIGESTED.contains(&one.as_str()));
-        // A file that has just been removed is found by the next reload.
-        if is_digested
-            && !texts.iter().any(|text| path.ends_with(text))
-            && let Ok(content) = std::fs::read(path)
-        {
-            add(path, &content);
-        }
-    }
-    HEXLOWER.encode(digest.finish().as_ref())
 }

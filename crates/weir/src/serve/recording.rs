@@ -9,6 +9,7 @@ use anyhow::Context;
 use std::sync::Arc;
 use weir_config::Config;
 use weir_document::finding::Findings;
+use weir_gateway::digest::ConfigurationDigest;
 use weir_journal::{Journal, Lane, RecoveryReport};
 use weir_limit::Limiter;
 use weir_server::Gateway;
@@ -36,7 +37,7 @@ impl Recording {
     /// # Errors
     /// Their data cannot be opened.
     pub(super) fn start(
-        (upstreams, warnings): (&Upstreams, &Findings),
+        (upstreams, digest, warnings): (&Upstreams, &ConfigurationDigest, &Findings),
         opened: journal::Opened,
         limiter: &Arc<Limiter>,
         messages: &Messages,
@@ -65,7 +66,7 @@ impl Recording {
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         let monitor = recording.counting.as_ref().map(|counting| counting.monitor.clone());
-        recording.fleet = fleet::start(upstreams, warnings, limiter, monitor, messages)?;
+        recording.fleet = fleet::start(upstreams, (digest, warnings), limiter, monitor, messages)?;
         if let Some(journal) = &recording.journal {
             let fleet = recording.fleet.as_ref().map(|fleet| &fleet.handle);
             recording.ship = Some(ship::start(upstreams, journal, fleet, messages)?);

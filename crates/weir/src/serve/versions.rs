@@ -207,6 +207,12 @@ impl Versions {
         }
     }
 
+    /// The version in force; `None`: own files alone.
+    pub(super) fn in_force(&self) -> Option<i64> {
+        let state = &self.store.state;
+        state.trying.map_or(state.good, |attempt| attempt.version)
+    }
+
     /// Tells the fleet what this node has.
     pub(super) fn report(&self) {
         self.fleet.report_versions(self.store.state.clone());

@@ -32,6 +32,7 @@ mod guides;
 mod handover;
 mod health;
 mod hedges;
+mod history;
 mod hostile;
 mod http2;
 mod io;

@@ -31,7 +31,7 @@ const fn other(field: &'static str, value: fn(&Transaction) -> Cow<'_, str>) -> 
     Attribute { field, column: None, is_outcome: false, value }
 }
 
-pub(super) const ATTRIBUTES: [Attribute; 14] = [
+pub(super) const ATTRIBUTES: [Attribute; 15] = [
     name("api", Name::Api, |one| Cow::Borrowed(&one.api)),
     name("operation", Name::Operation, |one| Cow::Borrowed(&one.operation)),
     name("type", Name::Type, |one| Cow::Borrowed(row::transaction_type(one))),
@@ -41,6 +41,7 @@ pub(super) const ATTRIBUTES: [Attribute; 14] = [
     name("client", Name::Sender, |one| Cow::Borrowed(&one.client)),
     name("upstream", Name::Receiver, |one| Cow::Borrowed(&one.upstream)),
     name("upstream_target", Name::UpstreamTarget, |one| Cow::Borrowed(&one.upstream_target)),
+    name("configuration", Name::Configuration, |one| Cow::Borrowed(&one.configuration)),
     name("problem", Name::Problem, |one| Cow::Borrowed(&one.problem)),
     name("detail", Name::Detail, |one| Cow::Borrowed(&one.detail)),
     other("path", |one| Cow::Borrowed(cut(row::path(one)))),

@@ -113,6 +113,7 @@ fn text(transaction: &Transaction, lines: usize) -> String {
         ("sender", &summary.sender),
         ("receiver", &summary.receiver),
         ("target", &summary.upstream_target),
+        ("configuration", &summary.configuration),
         ("tried", &tried.join(", ")),
         ("consumer", &summary.consumer),
         ("plan", &summary.plan),
