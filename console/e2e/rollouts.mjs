@@ -66,13 +66,25 @@ async function follow({ browser, one, two }) {
     const texts = await Promise.all([one, two].map(async ({ base }) => (await send(base)).text));
     return texts.every((text) => text === "first");
   });
+  // The history has the versions, and leads back to one.
+  await page.goto(`${one.admin}/console/configuration`);
+  const kept = page.getByRole("row").filter({ has: page.getByRole("cell", { name: "3", exact: true }) });
+  await kept.first().getByRole("link", { name: "What changed" }).click();
+  await page.getByRole("row").filter({ hasText: "reply.text" }).getByText("third").waitFor();
+  await page.getByRole("button", { name: "Roll back to version 3…" }).click();
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("dialog").getByRole("button", { name: "Roll back", exact: true }).click();
+  await eventually("both nodes serve version 3", async () => {
+    const texts = await Promise.all([one, two].map(async ({ base }) => (await send(base)).text));
+    return texts.every((text) => text === "third");
+  });
   assert.deepEqual(problems, []);
   await context.close();
 
   const viewer = await visit(browser, { theme: "dark", size: "phone" });
   await signIn(viewer.page, one, "viewer");
   await viewer.page.goto(`${one.admin}/console/fleet`);
-  await viewer.page.getByRole("heading", { name: "Configuration: version 1" }).waitFor();
+  await viewer.page.getByRole("heading", { name: "Configuration: version 3" }).waitFor();
   assert.equal(await viewer.page.getByRole("button", { name: "Roll back…" }).count(), 0);
   const [width, viewport] = await viewer.page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(width <= viewport, `a width of ${width}`);

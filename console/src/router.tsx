@@ -135,13 +135,23 @@ const configuration = createRoute({
   component: lazyRouteComponent(() => import("./configuration/page"), "ConfigurationPage"),
 });
 
+const past = createRoute({
+  getParentRoute,
+  path: "/configuration/$number",
+  validateSearch: (search: Record<string, unknown>): { node?: string } => {
+    const node = text(search.node);
+    return node ? { node } : {};
+  },
+  component: lazyRouteComponent(() => import("./configuration/past-page"), "PastPage"),
+});
+
 const access = createRoute({
   getParentRoute,
   path: "/access",
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, past, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

@@ -8,8 +8,9 @@ import { visible } from "../transaction/text";
 import { Badge, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
+import { Findings } from "./findings";
+import { HistoryPanel } from "./history-panel";
 
-type Finding = Schemas["FindingInfo"];
 type Reload = Schemas["Reload"];
 type State = Schemas["ConfigurationState"];
 
@@ -27,6 +28,7 @@ export function ConfigurationPage() {
       <QueryState query={state} what="the configuration" />
       {last && <Last reload={last} />}
       {state.data && <Files files={state.data.files} last={last} />}
+      <HistoryPanel />
       <Draft />
       {state.data && <Reloads all={state.data.reloads} />}
     </>
@@ -72,47 +74,6 @@ function Last({ reload }: { reload: Reload }) {
       </p>
       <Findings all={reload.findings} />
     </section>
-  );
-}
-
-function Findings({ all }: { all: Finding[] }) {
-  if (all.length === 0) return null;
-  return (
-    <ul className="findings">
-      {all.map((finding, at) => (
-        <li key={at} className={`notice ${finding.error ? "bad" : "warn"}`}>
-          <div className="finding">
-            <p>
-              <Badge tone={finding.error ? "bad" : "warn"}>{finding.code}</Badge> {visible(finding.message)}
-            </p>
-            {finding.line > 0 && (
-              <pre className="excerpt" tabIndex={0} aria-label={`Line ${finding.line} of ${finding.file}`}>
-                <span className="muted">
-                  {finding.file}:{finding.line}:{finding.column}
-                </span>
-                {"\n"}
-                <Underlined finding={finding} />
-              </pre>
-            )}
-            {finding.help && <p className="muted wrap-any">{visible(finding.help)}</p>}
-          </div>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** The line with the location of the finding marked; columns are characters. */
-function Underlined({ finding }: { finding: Finding }) {
-  const characters = Array.from(finding.excerpt);
-  const from = Math.max(0, finding.column - 1);
-  const to = from + Math.max(1, finding.width);
-  return (
-    <bdo dir="ltr">
-      {visible(characters.slice(0, from).join(""))}
-      <mark className="wrong">{visible(characters.slice(from, to).join("")) || " "}</mark>
-      {visible(characters.slice(to).join(""))}
-    </bdo>
   );
 }
 
@@ -187,7 +148,7 @@ function Draft() {
 function Reloads({ all }: { all: Reload[] }) {
   if (all.length === 0) return <Empty title="No reloads" />;
   return (
-    <Panel title="History" inside={false}>
+    <Panel title="Reloads since the start" inside={false}>
       <Table heads={["Time", "Trigger", "Result", "Findings"]}>
         {all.map((one, at) => (
           <tr key={at}>

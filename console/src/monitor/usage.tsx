@@ -5,6 +5,7 @@ import { useMemo, useState } from "react";
 import { api, data } from "../api/client";
 import { useSession } from "../api/session";
 import { NodeChoice, UnreportedNodes } from "../fleet/choice";
+import { useMarks } from "../configuration/history";
 import { bytes, count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
@@ -72,6 +73,7 @@ export function Usage() {
 
 function OverTime({ range, node }: { range: RangeSearch; node: string }) {
   const [, setRange] = useRange();
+  const { marks } = useMarks(range);
   const { step, seconds } = stepOf(range);
   const usage = useQuery({
     queryKey: ["usage", range, "time", step, node],
@@ -89,7 +91,7 @@ function OverTime({ range, node }: { range: RangeSearch; node: string }) {
   if (!usage.data || total === 0) return null;
   return (
     <Panel title={`${count(total)} calls`} actions={<span className="muted">by {step}</span>}>
-      <Chart label={`Calls over time, by ${step}`} data={points} series={SERIES} height={150} range={[span[0] - seconds / 2, span[1]]} format={short} onBrush={(from, to) => setRange(between(from, to))} />
+      <Chart label={`Calls over time, by ${step}`} data={points} series={SERIES} height={150} range={[span[0] - seconds / 2, span[1]]} format={short} onBrush={(from, to) => setRange(between(from, to))} marks={marks} />
     </Panel>
   );
 }

@@ -11,6 +11,8 @@ import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
+import { useMarks } from "../configuration/history";
+import { Changes } from "../configuration/history-panel";
 import { counts } from "../tracker/queries";
 import { Named, TargetCells } from "../traffic/named";
 import { Chart, Legend, type Series } from "../ui/chart";
@@ -138,6 +140,7 @@ function joined(history: History, seconds: Pulse[]): History {
 function Charts({ pulse }: { pulse: Pulse | undefined }) {
   const [range, setRange] = useRange();
   const { history, error, ends } = useHistory(range, pulse);
+  const { marks, changes } = useMarks(range);
   const brush = (from: number, to: number) => setRange(between(from, to));
   const rates = useMemo(() => {
     const step = Math.max(1, history?.step_seconds ?? 1);
@@ -151,15 +154,16 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
   return (
     <>
       <Panel title="Requests per second" actions={<Legend series={RATES} />}>
-        <Chart label="Requests per second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" />
+        <Chart label="Requests per second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
+        <Changes all={changes} />
         {isShort && <p className="muted">Figures are kept in memory for at most a week: there are none from before the start of weir.</p>}
       </Panel>
       <div className="two">
         <Panel title="Latency" actions={<Legend series={TIMES} />}>
-          <Chart label="Latency over time" data={times} series={TIMES} height={170} range={ends} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="overview" />
+          <Chart label="Latency over time" data={times} series={TIMES} height={170} range={ends} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="overview" marks={marks} />
         </Panel>
         <Panel title="In flight">
-          <Chart label="Requests in flight over time" data={flight} series={FLIGHT} height={170} range={ends} format={short} onBrush={brush} sync="overview" />
+          <Chart label="Requests in flight over time" data={flight} series={FLIGHT} height={170} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
         </Panel>
       </div>
     </>

@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
-import { Chart, Legend, type Series } from "../ui/chart";
+import { Chart, Legend, type Mark, type Series } from "../ui/chart";
 import { Panel } from "../ui/parts";
 import { type Heatmap, heatmap } from "./heatmap";
 import type { Profile } from "./queries";
@@ -13,6 +13,7 @@ interface Props {
   all: Profile;
   range: RangeSearch;
   onSelect: (from: number, to: number) => void;
+  marks: Mark[];
 }
 
 /** All charts of a page show the same moment. */
@@ -44,7 +45,7 @@ function useIntervals(all: Profile, range: RangeSearch) {
   }, [all, range]);
 }
 
-export function RateChart({ all, range, onSelect }: Props) {
+export function RateChart({ all, range, onSelect, marks }: Props) {
   const { times, found, ends, seconds } = useIntervals(all, range);
   const data = useMemo(() => {
     const of = (numbers: number[]) => (time: number) => numbers.reduce((sum, at) => sum + (found.get(time)?.classes[at] ?? 0), 0) / seconds;
@@ -58,12 +59,12 @@ export function RateChart({ all, range, onSelect }: Props) {
   }, [times, found, seconds]);
   return (
     <Panel title="Requests per second, by status" inside={false} actions={<Legend series={CLASSES} />}>
-      <Chart label="Requests per second, by class of status, over time. Drag to select a time range." data={data} series={CLASSES} height={150} range={ends} format={short} onBrush={onSelect} sync={SYNC} />
+      <Chart label="Requests per second, by class of status, over time. Drag to select a time range." data={data} series={CLASSES} height={150} range={ends} format={short} onBrush={onSelect} sync={SYNC} marks={marks} />
     </Panel>
   );
 }
 
-export function LatencyChart({ all, range, onSelect }: Props) {
+export function LatencyChart({ all, range, onSelect, marks }: Props) {
   const { times, found, ends } = useIntervals(all, range);
   const data = useMemo(() => {
     const of = (quantile: "p50_us" | "p90_us" | "p99_us") => times.map((time) => found.get(time)?.durations[quantile] ?? null);
@@ -71,7 +72,7 @@ export function LatencyChart({ all, range, onSelect }: Props) {
   }, [times, found]);
   return (
     <Panel title="Durations" inside={false} actions={<Legend series={QUANTILES} />}>
-      <Chart label="Quantiles of durations over time. Drag to select a time range." data={data} series={QUANTILES} height={150} range={ends} format={duration} onBrush={onSelect} sync={SYNC} />
+      <Chart label="Quantiles of durations over time. Drag to select a time range." data={data} series={QUANTILES} height={150} range={ends} format={duration} onBrush={onSelect} sync={SYNC} marks={marks} />
     </Panel>
   );
 }

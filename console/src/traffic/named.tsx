@@ -18,6 +18,7 @@ export const KINDS = {
   problem: "Problem",
   detail: "Limit or rule",
   status: "Status",
+  configuration: "Configuration",
 } as const;
 export type Kind = keyof typeof KINDS;
 

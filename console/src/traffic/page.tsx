@@ -3,6 +3,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useSession } from "../api/session";
+import { useMarks } from "../configuration/history";
+import { Changes } from "../configuration/history-panel";
 import { SilentNodes } from "../fleet/choice";
 import { count, duration, percent } from "../format/format";
 import { useRange } from "../time/use-range";
@@ -33,6 +35,7 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
   useTitle(`${KINDS[kind]} ${name}`);
   const select = (from: number, to: number) => setRange(between(from, to));
   const all = figures.data;
+  const { marks, changes } = useMarks(range);
   return (
     <>
       <div className="page-head">
@@ -69,8 +72,9 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
             </section>
           ) : (
             <>
-              <RateChart all={all} range={range} onSelect={select} />
-              <LatencyChart all={all} range={range} onSelect={select} />
+              <RateChart all={all} range={range} onSelect={select} marks={marks} />
+              <LatencyChart all={all} range={range} onSelect={select} marks={marks} />
+              <Changes all={changes} />
               <DurationHeatmap all={all} term={term} range={range} />
               <div className="two">
                 <Stages all={all} />

@@ -13,6 +13,13 @@ export interface Series {
   dash?: number[];
 }
 
+/** A moment that is marked. */
+export interface Mark {
+  /** Seconds since 1970. */
+  at: number;
+  label: string;
+}
+
 interface Props {
   /** Label for screen readers. */
   label: string;
@@ -26,14 +33,17 @@ interface Props {
   /** Called with a selected range in milliseconds. */
   onBrush?: (from: number, to: number) => void;
   sync?: string;
+  marks?: Mark[];
 }
 
-export function Chart({ label, data, series, height, range, format, onBrush, sync }: Props) {
+const NO_MARKS: Mark[] = [];
+
+export function Chart({ label, data, series, height, range, format, onBrush, sync, marks = NO_MARKS }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const theme = useTheme();
-  const now = useRef({ onBrush, format, range });
-  now.current = { onBrush, format, range };
+  const now = useRef({ onBrush, format, range, marks });
+  now.current = { onBrush, format, range, marks };
   const names = series.map((one) => `${one.label} ${one.color}`).join();
 
   useEffect(() => {
@@ -51,12 +61,15 @@ export function Chart({ label, data, series, height, range, format, onBrush, syn
 
   useEffect(() => {
     plot.current?.setData(data);
-  }, [data]);
+  }, [data, marks]);
 
   return <div ref={box} className="chart" role="img" aria-label={label} style={{ height }} />;
 }
 
-function options(width: number, height: number, series: Series[], now: { current: Pick<Props, "onBrush" | "format" | "range"> }, sync?: string): uPlot.Options {
+/** The properties of the last rendering. */
+type Now = { current: Pick<Props, "onBrush" | "format" | "range"> & { marks: Mark[] } };
+
+function options(width: number, height: number, series: Series[], now: Now, sync?: string): uPlot.Options {
   const [grid, text] = [color("--line"), color("--muted")];
   const font = "11px system-ui, sans-serif";
   const axis = { stroke: text, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
@@ -80,6 +93,7 @@ function options(width: number, height: number, series: Series[], now: { current
     ],
     series: [{}, ...series.map(line)],
     hooks: {
+      draw: [(drawn) => drawMarks(drawn, now.current.marks)],
       setSelect: [
         (drawn) => {
           const { left, width: wide } = drawn.select;
@@ -108,6 +122,27 @@ function clockAxis(): Partial<uPlot.Axis> {
   };
 }
 
+/** Vertical lines at the marked moments. */
+function drawMarks(plot: uPlot, marks: Mark[]) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = color("--accent");
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const { at } of marks) {
+    const x = Math.round(plot.valToPos(at, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** Pixels from the cursor within which a mark is named. */
+const NEAR = 6;
+
 function line(one: Series): uPlot.Series {
   const stroke = color(one.color);
   return {
@@ -123,7 +158,7 @@ function line(one: Series): uPlot.Series {
 }
 
 /** Tooltip with the values at the cursor. */
-function tip(series: Series[], now: { current: Pick<Props, "format"> }): uPlot.Plugin {
+function tip(series: Series[], now: Now): uPlot.Plugin {
   const element = document.createElement("div");
   element.className = "chart-tip";
   return {
@@ -141,8 +176,9 @@ function tip(series: Series[], now: { current: Pick<Props, "format"> }): uPlot.P
           const value = plot.data[index + 1]?.[at];
           return `${one.label}  ${value == null ? "–" : now.current.format(value)}`;
         });
-        element.textContent = [new Date(seconds * 1000).toLocaleTimeString(), ...lines].join("\n");
         const left = plot.cursor.left ?? 0;
+        const near = now.current.marks.filter((mark) => Math.abs(plot.valToPos(mark.at, "x") - left) <= NEAR).map((mark) => mark.label);
+        element.textContent = [new Date(seconds * 1000).toLocaleTimeString(), ...lines, ...near].join("\n");
         const isRight = left > plot.over.clientWidth / 2;
         element.style.left = isRight ? "" : `${left + 12}px`;
         element.style.right = isRight ? `${plot.over.clientWidth - left + 12}px` : "";

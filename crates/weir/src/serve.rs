@@ -98,7 +98,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     let listening = listening(&config, &bound, &admin);
     passed.finish(&[&listening.addrs[..], &[listening.admin]].concat())?;
     let config = Arc::new(config);
-    let clients = Arc::clone(&compiled.upstream_clients);
+    let (clients, digest) = (Arc::clone(&compiled.upstream_clients), Arc::clone(&compiled.digest));
     let upstreams = Upstreams { config: Arc::clone(&config), clients };
     let mut folder = predecessor.as_ref().map(|one| one.folder(&passed)).transpose()?;
     let predecessor_ended = Ended::new(predecessor.is_some());
@@ -110,7 +110,6 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
-    let digest = Arc::clone(&compiled.digest);
     let (mut recording, lanes) =
         Recording::start((&upstreams, &digest, &warnings), journal, bound.limiter(), &messages)?;
     let progress = folder.map(|folder| folder.progress).unwrap_or_default();
@@ -128,9 +127,7 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
         (events, messages.clone()),
         (requests, stops),
     );
-    if access.is_some() {
-        control.keep_history(recording.fleet.as_ref(), &digest, &warnings);
-    }
+    control.keep_history(access.as_ref(), recording.fleet.as_ref(), (&digest, &warnings));
     control.events.ready(&listening, gateway.io(), first_token.flatten().as_deref());
     // Clients of the admin listener wait for responses, as those of a worker do. Threads that were
     // started before have longer time slices.

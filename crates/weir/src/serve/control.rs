@@ -255,14 +255,15 @@ impl Control {
         }
     }
 
-    /// Keeps the configurations that are in force, from that of the start on.
+    /// Keeps the configurations that are in force, from that of the start on, if they can be read.
     pub(super) fn keep_history(
         &mut self,
+        access: Option<&Access>,
         fleet: Option<&fleet::Fleet>,
-        digest: &ConfigurationDigest,
-        warnings: &Findings,
+        (digest, warnings): (&ConfigurationDigest, &Findings),
     ) {
-        self.kept = History::open(&self.upstreams.config.data, &self.messages);
+        let opened = access.map(|_| History::open(&self.upstreams.config.data, &self.messages));
+        self.kept = opened.flatten();
         let version = fleet.and_then(|fleet| fleet.versions.as_ref()).and_then(Versions::in_force);
         if let Some(history) = &self.kept {
             history.add(("start", version), digest, warnings);
