@@ -529,6 +529,8 @@ async function drill({ server, browser }) {
   await strip.getByText("Target 127.0.0.1:1 of gone is ejected").waitFor();
   await strip.getByRole("link", { name: "Its traffic" }).first().click();
   await page.waitForURL(/traffic\/upstream\/gone/);
+  await page.getByRole("row").filter({ hasText: "ejected: failures" }).first().waitFor();
+  await page.getByRole("heading", { name: "Health over time" }).waitFor();
   await page.getByRole("link", { name: "127.0.0.1:1", exact: true }).first().click();
   await page.waitForURL(/traffic\/upstream_target/);
   await page.getByRole("heading", { name: "Requests per second, by status" }).waitFor();

@@ -6,6 +6,7 @@ import { api, data, type Schemas } from "../api/client";
 import { count, percent } from "../format/format";
 import { Consumers, limitsQuery } from "../monitor/limits";
 import { Badge, Panel, Table } from "../ui/parts";
+import { HealthChanges } from "./health";
 import { type Kind, Named, TargetCells, termOf } from "./named";
 
 type Target = Schemas["UpstreamTarget"];
@@ -18,7 +19,12 @@ export function Section({ kind, name }: { kind: Kind; name: string }) {
       return <ConsumerLimits name={name} />;
     case "upstream":
     case "upstream_target":
-      return <Targets kind={kind} name={name} />;
+      return (
+        <>
+          <Targets kind={kind} name={name} />
+          <HealthChanges of={kind === "upstream" ? { upstream: name } : { target: name }} />
+        </>
+      );
     default:
       return null;
   }

@@ -5,6 +5,7 @@
 //! it.
 
 mod conditions;
+mod health;
 mod history;
 mod pools;
 mod rates;
@@ -14,6 +15,7 @@ mod traffic;
 use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
 use conditions::Inputs;
+use health::HealthChanges;
 use history::HistoryRings;
 use pools::PoolHistories;
 use rates::Totals;
@@ -24,10 +26,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::ToSchema;
 use weir_limit::LimitStatuses;
+use weir_model::UnixMicros;
 use weir_store::clock;
 use weir_store::gaps::Gap;
 
 pub(crate) use conditions::Condition;
+pub(crate) use health::HealthChange;
 pub(crate) use history::{History, MAX_PERIOD_SECONDS};
 pub(crate) use pools::PoolHistory;
 pub(crate) use rejections::Rejections;
@@ -189,6 +193,7 @@ pub(crate) struct Live {
     events: watch::Sender<Bytes>,
     history: Mutex<HistoryRings>,
     pools: Mutex<PoolHistories>,
+    health: Mutex<HealthChanges>,
 }
 
 /// State of the previous second.
@@ -209,6 +214,7 @@ impl Live {
             events: watch::Sender::new(Bytes::new()),
             history: Mutex::default(),
             pools: Mutex::default(),
+            health: Mutex::default(),
         }
     }
 
@@ -225,6 +231,19 @@ impl Live {
     /// The history of pools in a period, in seconds since 1970; at most the last 15 minutes.
     pub(crate) fn pools(&self, from: u64, to: u64) -> Vec<PoolHistory> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
+    }
+
+    /// The last changes of the health of targets that `is_asked`, the last one first, at most `limit`, and
+    /// whether there are more.
+    pub(crate) fn health(
+        &self,
+        limit: usize,
+        is_asked: impl Fn(&HealthChange) -> bool,
+    ) -> (Vec<HealthChange>, bool) {
+        let all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = all.latest().filter(|change| is_asked(change)).cloned();
+        let changes = found.by_ref().take(limit).collect();
+        (changes, found.next().is_some())
     }
 
     /// Takes a snapshot every second, while it is polled.
@@ -257,6 +276,9 @@ impl Live {
         drop(history);
         let pools = self.sources.gateway.pools();
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms / 1000, &pools);
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.add(UnixMicros(now_ms * 1000), &stats.targets);
+        drop(health);
         if self.events.receiver_count() > 0 {
             let mut snapshot = totals.since(&before.totals);
             snapshot.at_ms = now_ms;

@@ -53,6 +53,7 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Viewer, routes!(invoice::invoices))
         .add(Viewer, routes!(limit::limits))
         .add(Viewer, routes!(upstream::targets))
+        .add(Viewer, routes!(upstream::health))
         .add(Viewer, routes!(configuration::routes))
         .add(Viewer, routes!(configuration::openapi))
         .add(Viewer, routes!(live::traffic))

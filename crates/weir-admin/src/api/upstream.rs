@@ -1,13 +1,19 @@
 //! Targets of upstreams: state, and what happened since the start.
 
 use super::Call;
+use crate::live::HealthChange;
+use crate::problem::{Params, Result};
 use axum::Json;
 use serde::{Deserialize, Serialize};
 use strum::VariantNames;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use weir_server::snapshot::TargetSeries;
 use weir_telemetry::labels::{EjectionReason, Hedged, RetryDenied, RetryReason};
 use weir_telemetry::stats::CallKey;
+
+/// Default and largest number of changes.
+const CHANGES: usize = 100;
+const MAX_CHANGES: usize = 1000;
 
 /// A target of an upstream. Numbers are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -98,4 +104,43 @@ impl From<&TargetSeries> for UpstreamTarget {
 pub(super) async fn targets(call: Call) -> Json<Vec<UpstreamTarget>> {
     let stats = call.api.sources.gateway.stats();
     Json(stats.targets.iter().map(UpstreamTarget::from).collect())
+}
+
+/// Which changes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct HealthParams {
+    /// Only targets of this upstream.
+    upstream: Option<String>,
+    /// Only this target.
+    target: Option<String>,
+    /// Maximum number of changes, 1 to 1000; default 100.
+    limit: Option<usize>,
+}
+
+/// Changes of the health of targets, the last one first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(super) struct HealthHistory {
+    /// The changes.
+    changes: Vec<HealthChange>,
+    /// There are earlier ones.
+    more: bool,
+}
+
+/// List ejections of targets, and returns to the rotation
+///
+/// The last 1000 of this node since its start.
+#[utoipa::path(get, path = "/v1/upstreams/health", tag = "upstreams", params(HealthParams),
+    responses((status = 200, description = "The changes.", body = HealthHistory)))]
+pub(super) async fn health(
+    call: Call,
+    Params(params): Params<HealthParams>,
+) -> Result<Json<HealthHistory>> {
+    let HealthParams { upstream, target, limit } = params;
+    let limit = super::transaction::limit(limit, CHANGES, MAX_CHANGES)?;
+    let is = |asked: &Option<String>, name: &str| asked.as_deref().is_none_or(|one| one == name);
+    let (changes, more) =
+        call.api.live.health(limit, |one| is(&upstream, &one.upstream) && is(&target, &one.target));
+    Ok(Json(HealthHistory { changes, more }))
 }
