@@ -51,17 +51,17 @@ struct Raced<A> {
 }
 
 /// The second attempt, once started. Unless it is taken, it is cancelled on drop.
-struct SecondAttempt {
+struct SecondAttempt<'r> {
     method: Method,
+    report: &'r SendReport,
     open: Cell<Option<OpenAttempt>>,
 }
 
-impl Drop for SecondAttempt {
+impl Drop for SecondAttempt<'_> {
     /// The client disconnected during both attempts.
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.end(self.method, CANCELLED, clock::now());
-        }
+        let open = self.open.take();
+        self.report.add_ended(open.map(|open| open.end(self.method, CANCELLED, clock::now())));
     }
 }
 
@@ -100,13 +100,14 @@ impl<'u> Hedge<'u> {
         let is_usable = |attempted: &Attempted<U>, response: &ResponseHead| {
             attempted.is_ok() && !self.policy.retries_status(U::retry_status(response))
         };
-        let open = SecondAttempt { method: context.scope.method, open: Cell::new(None) };
+        let shared = &*report;
+        let method = context.scope.method;
+        let open = SecondAttempt { method, report: shared, open: Cell::new(None) };
         let second_target = Cell::new(None);
         // Both attempts wait at the same time, for different events.
         let deadline = context.scope.deadline.for_concurrent_wait();
         let mut own = *context;
         (own.scope.deadline, own.scope.interim) = (&deadline, None);
-        let shared = &*report;
         let first = async {
             let attempted = context.attempt_on(target, channel, upload, response, shared).await;
             Ended { is_usable: is_usable(&attempted, response), attempted, own: None }
@@ -130,6 +131,8 @@ impl<'u> Hedge<'u> {
             })
         };
         let raced = self.run(first, second, |ended| ended.is_usable).await;
+        let second_open = open.open.take();
+        drop(open);
         if raced.hedged {
             *attempts += 1;
             report.count_retry();
@@ -140,11 +143,11 @@ impl<'u> Hedge<'u> {
             };
             target.stats.hedges[outcome as usize].add(1);
             let beaten = match raced.winner {
-                Winner::First => open.open.take(),
-                Winner::Second => std::mem::replace(&mut report.open, open.open.take()),
+                Winner::First => second_open,
+                Winner::Second => std::mem::replace(&mut report.open, second_open),
             };
             let ended = match raced.beaten {
-                None => beaten.map(|open| open.end(context.scope.method, CANCELLED, clock::now())),
+                None => beaten.map(|open| open.end(method, CANCELLED, clock::now())),
                 Some(Ended { attempted, own: Some((upload, response)), .. }) => {
                     context.discard(beaten, &upload, attempted, &response)
                 }
@@ -218,7 +221,7 @@ async fn start_second<U: TargetUpload>(
     context: &SendContext<'_>,
     target: &Rc<Target>,
     upload: &mut U,
-    open: &SecondAttempt,
+    open: &SecondAttempt<'_>,
     report: &SendReport,
 ) -> Result<U::Channel, FailedAttempt> {
     let started = clock::now();

@@ -187,7 +187,7 @@ fn the_first_good_response_counts_whoever_gives_it() {
 fn a_client_that_leaves_takes_both_with_it() {
     let (one, other) = (doing(Peer::hang), doing(Peer::hang));
     let (first, second) = (one.addr.to_string(), other.addr.to_string());
-    let weir = before([&first, &second], SOON, "");
+    let mut weir = before([&first, &second], SOON, "");
     let mut client = weir.connect();
     client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("both are asked", || one.heads().len() + other.heads().len() == 2);
@@ -195,6 +195,15 @@ fn a_client_that_leaves_takes_both_with_it() {
     let count = "http_client_request_duration_seconds_count";
     eventually("both are over", || weir.metric(count, &["error_type=\"cancelled\""]) == 2.0);
     eventually("nothing is open", || weir.metric("http_client_open_connections", &[]) == 0.0);
+    weir.kill();
+    let all = harness::transactions(&weir.data());
+    let attempts = all[0].attempts.iter().map(|one| (&*one.target, &*one.error, one.status));
+    // Either may be the first.
+    let mut expected = [(&*first, "cancelled", 0), (&*second, "cancelled", 0)];
+    expected.sort_unstable();
+    let mut attempts: Vec<_> = attempts.collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, expected);
 }
 
 #[test]
