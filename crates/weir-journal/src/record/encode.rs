@@ -114,6 +114,9 @@ impl Completed<'_> {
 fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
     let [a, b] = end.status.to_le_bytes();
     put(out, 32, &[end.outcome as u8, a, b]);
+    if end.problem_status != 0 {
+        put(out, 53, &end.problem_status.to_le_bytes());
+    }
     if end.discarded != Discarded::Nothing {
         put(out, 47, &[end.discarded as u8]);
     }

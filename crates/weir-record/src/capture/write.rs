@@ -67,6 +67,7 @@ impl Recording {
             outcome,
             status: of.response.status,
             problem: of.problem.filter(|_| !count_only).map(Problem::slug).unwrap_or_default(),
+            problem_status: of.problem.map(Problem::status).unwrap_or_default(),
             detail: of.reason.filter(|_| !count_only).unwrap_or_default(),
             upstream: if count_only { "" } else { of.upstream },
             upstream_target: if count_only { "" } else { of.upstream_target },

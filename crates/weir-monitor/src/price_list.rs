@@ -68,7 +68,7 @@ fn text(price: Option<&Price>) -> String {
 
 /// The prices of a period by plan: for each the price in force at the end, and its earlier
 /// currencies.
-pub(super) fn in_period(
+pub(crate) fn in_period(
     connection: &Connection,
     period: &Range<u64>,
 ) -> rusqlite::Result<BTreeMap<String, (Rule, Vec<String>)>> {
@@ -104,7 +104,15 @@ mod tests {
 
     fn price(currency: &str, tiers: Vec<Tier>) -> Price {
         let (per_call, per_kib) = (Amount::ZERO, Amount::ZERO);
-        Price { per_call, per_kib, cel: None, tiers, currency: currency.to_owned(), decimals: 2 }
+        Price {
+            per_call,
+            per_kib,
+            cel: None,
+            tiers,
+            currency: currency.to_owned(),
+            decimals: 2,
+            bill_gateway_errors: false,
+        }
     }
 
     #[test]
