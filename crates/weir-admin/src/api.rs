@@ -2,6 +2,7 @@
 
 mod audit;
 mod configuration;
+mod consumer;
 mod count;
 mod difference;
 mod endpoints;
