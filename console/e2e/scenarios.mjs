@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
+import { invoicing } from "./money.mjs";
 import { rollouts } from "./rollouts.mjs";
 import { send } from "./server.mjs";
 
@@ -556,4 +557,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };

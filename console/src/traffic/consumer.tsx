@@ -158,7 +158,7 @@ function LimitsHit({ name }: { name: string }) {
         <Table heads={["Limit", "Problem", "#Rejected", "Last"]}>
           {grouped(rows, (one) => `${one.detail} ${one.problem}`).map(({ name: key, calls, newest }) => (
             <tr key={key}>
-              <td>{newest.detail ? <Named kind="detail" name={newest.detail} within={term} /> : <span className="muted">none</span>}</td>
+              <td>{newest.detail ? <Named kind="detail" name={newest.detail} label={/^limit "(.*)" is exhausted$/.exec(newest.detail)?.[1] ?? newest.detail} within={term} /> : <span className="muted">none</span>}</td>
               <td>
                 <Named kind="problem" name={newest.problem ?? ""} within={termOf("consumer", name)} />
               </td>
@@ -178,7 +178,7 @@ function LimitsHit({ name }: { name: string }) {
 function Newest({ one }: { one: Summary }) {
   return (
     <Link to="/transactions/$id" params={{ id: one.id }} preload={false}>
-      <Time at={one.time} style="full" />
+      <Time at={one.time} />
     </Link>
   );
 }
