@@ -24,8 +24,9 @@ async function money({ server, browser }) {
   await page.getByText("Requests per second, by status").waitFor();
   await page.goBack();
   const credentials = page.locator("section.panel").filter({ has: page.getByRole("heading", { name: "Credentials" }) });
-  await credentials.getByText(/^sha256:[0-9a-f]{8}$/).waitFor();
-  await credentials.getByRole("cell", { name: "API key", exact: true }).nth(1).waitFor();
+  const key = credentials.getByRole("row").filter({ hasText: "API key" });
+  await key.getByRole("link", { name: /^sha256:[0-9a-f]{8}$/ }).waitFor();
+  await key.getByRole("link", { name: /\d\d:\d\d/ }).waitFor();
   await picture(page, "consumer-money");
   assert.deepEqual(await violations(page), []);
 

@@ -16,6 +16,8 @@ import { Named, termOf } from "./named";
 
 /** Most transactions whose principals and limits are shown. */
 const NEWEST = 500;
+/** Most credentials that are shown: each is asked for its last use. */
+const MOST = 50;
 
 type Summary = Schemas["Page"]["transactions"][number];
 
@@ -116,12 +118,13 @@ function Usage({ name }: { name: string }) {
   );
 }
 
-function useNewest(query: string, all = false) {
+/** `all`: also before the range of the page. */
+function useNewest(query: string, all = false, limit = NEWEST) {
   const [range] = useRange();
   const q = all ? query : within(query, range).query;
   return useQuery({
-    queryKey: ["newest", q],
-    queryFn: ({ signal }) => data<Schemas["Page"]>(api.GET("/v1/transactions", { params: { query: { q, limit: NEWEST } }, signal })),
+    queryKey: ["newest", q, limit],
+    queryFn: ({ signal }) => data<Schemas["Page"]>(api.GET("/v1/transactions", { params: { query: { q, limit } }, signal })),
     staleTime: 10_000,
   });
 }
@@ -196,20 +199,34 @@ function Credentials({ name, isRecording }: { name: string; isRecording: boolean
     <Panel title="Credentials" inside={false}>
       {found.isError && <p className="inside muted">The configuration in force has no such consumer.</p>}
       {found.data && (
-        <Table heads={["Kind", "Name", "Auth", "Expiry"]} label="Credentials of the configuration">
-          {found.data.credentials.map((one) => (
+        <Table heads={["Kind", "Name", "Auth", "Expiry", "Last use"]}>
+          {found.data.credentials.slice(0, MOST).map((one) => (
             <tr key={`${one.kind} ${one.id ?? ""}`}>
               <td>{CREDENTIALS[one.kind] ?? one.kind}</td>
-              <td className="mono">{one.id ?? <span className="muted">all that the rule matches</span>}</td>
+              <td className="mono">{one.id ? <Named kind="principal" name={one.id} within={termOf("consumer", name)} /> : <span className="muted">all that the rule matches</span>}</td>
               <td>{one.auth.join(", ")}</td>
-              <td className="muted">{one.kind === "api-key" ? "until removed" : "its own"}</td>
+              <td className="muted">{one.kind === "api-key" ? "none" : "its own"}</td>
+              <td>{one.id && isRecording ? <LastUse term={`${termOf("consumer", name)} ${termOf("principal", one.id)}`} /> : <span className="muted">see below</span>}</td>
             </tr>
           ))}
         </Table>
       )}
+      {found.data && found.data.credentials.length > MOST && (
+        <p className="inside muted">
+          {count(MOST)} of {count(found.data.credentials.length)} are shown.
+        </p>
+      )}
       {isRecording && <Principals name={name} />}
     </Panel>
   );
+}
+
+/** The newest transaction of a query, whenever it was. */
+function LastUse({ term }: { term: string }) {
+  const newest = useNewest(term, true, 1);
+  const [one] = newest.data?.transactions ?? [];
+  if (one) return <Newest one={one} />;
+  return <span className="muted">{newest.isPending ? "…" : newest.isError ? "unknown" : "no transaction is recorded"}</span>;
 }
 
 function Principals({ name }: { name: string }) {
@@ -219,10 +236,12 @@ function Principals({ name }: { name: string }) {
   if (rows.length === 0) return newest.data ? <p className="inside muted">No transaction of it is recorded.</p> : null;
   return (
     <>
-      <Table heads={["Used by", "#Transactions", "Last use"]}>
-        {grouped(rows, (one) => one.principal ?? "").map(({ name: principal, calls, newest: last }) => (
+      <Table heads={["Principal", "#Transactions", "Last use"]}>
+        {grouped(rows, (one) => one.principal ?? "")
+          .slice(0, MOST)
+          .map(({ name: principal, calls, newest: last }) => (
           <tr key={principal}>
-            <td className="wrap-any">{principal ? <Named kind="principal" name={principal} within={term} /> : "API key"}</td>
+            <td className="wrap-any">{principal ? <Named kind="principal" name={principal} within={term} /> : <span className="muted">no name recorded</span>}</td>
             <td className="num">{count(calls)}</td>
             <td>
               <Newest one={last} />
@@ -230,7 +249,7 @@ function Principals({ name }: { name: string }) {
           </tr>
         ))}
       </Table>
-      {newest.data?.next && <p className="inside muted">Of the newest {count(rows.length)} transactions. Records do not tell API keys of one consumer apart.</p>}
+      {newest.data?.next && <p className="inside muted">Of the newest {count(rows.length)} transactions; there are more.</p>}
     </>
   );
 }

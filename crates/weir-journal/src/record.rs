@@ -97,7 +97,7 @@ pub struct Received<'a> {
     pub transaction_type: &'a str,
     /// Name of the consumer.
     pub consumer: &'a str,
-    /// Subject of the verified principal.
+    /// Subject of the verified principal, or the id of its API key.
     pub principal: &'a str,
     /// Address of the client.
     pub client: &'a str,

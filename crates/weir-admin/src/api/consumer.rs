@@ -8,9 +8,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_config::{AuthKind, Config, Consumer};
 
-/// Digits of the hash of an API key that identify it: too few to find the key by them.
-const ID_DIGITS: usize = 8;
-
 /// A consumer of the configuration in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(super) struct ConsumerInfo {
@@ -29,7 +26,7 @@ pub(super) struct CredentialInfo {
     /// `api-key`, `jwt`, `introspect` or `certificate`. Tokens and certificates are all those that the rule of
     /// the consumer matches.
     kind: String,
-    /// Of an API key: the first digits of its hash.
+    /// Of an API key: the first digits of its hash, the principal of its transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     /// Auth methods that accept it.
@@ -56,13 +53,10 @@ pub(super) async fn show(call: Call, Path(name): Path<String>) -> Result<Json<Co
 fn info(config: &Config, consumer: &Consumer) -> ConsumerInfo {
     let of_keys = config.auths.iter().filter(|auth| matches!(auth.kind, AuthKind::ApiKey(_)));
     let auth: Vec<String> = of_keys.map(|auth| auth.name.clone()).collect();
-    let keys = consumer.api_keys.iter().map(|hash| {
-        let digits: String = hash.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        CredentialInfo {
-            kind: "api-key".to_owned(),
-            id: Some(format!("sha256:{}", &digits[..ID_DIGITS])),
-            auth: auth.clone(),
-        }
+    let keys = consumer.api_keys.iter().map(|hash| CredentialInfo {
+        kind: "api-key".to_owned(),
+        id: Some(hash.id()),
+        auth: auth.clone(),
     });
     let matched = consumer.matches.as_ref().map(|(id, _)| {
         let auth = &config.auths[id.0];

@@ -206,7 +206,7 @@ impl Recording {
         let principal = request.principal;
         let auth = principal.and_then(|p| p.auth());
         let result = write(&Received {
-            principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
+            principal: principal.and_then(|p| p.recorded()).unwrap_or_default(),
             client: std::str::from_utf8(client).unwrap_or_default(),
             https: request.client.https,
             method: request.head.method_name(),
