@@ -55,7 +55,7 @@ export function totals(invoices: Invoice[]): { currency: string; exact: string; 
 }
 
 /** A line, billed or not. */
-type Counted = { plan: string; api: string; operation: string; status?: number };
+type Counted = { plan: string; api: string; operation: string; status?: number; gateway_errors?: boolean };
 
 /** The query for the transactions of a line; none if it has calls of operations without a name. */
 export function evidence(invoice: Invoice, line: Counted): string | undefined {
@@ -63,7 +63,6 @@ export function evidence(invoice: Invoice, line: Counted): string | undefined {
   if ([plan, api, operation].includes(OTHER)) return undefined;
   const terms = [termOf("consumer", invoice.consumer), termOf("plan", plan), termOf("api", api), termOf("operation", operation)];
   if (status) return [...terms, "problem:*", termOf("status", String(status))].join(" ");
-  const isSame = (other: Counted) => other.plan === plan && other.api === api && other.operation === operation;
-  const excluded = (invoice.unbilled?.lines ?? []).some(isSame);
-  return [...terms, ...(excluded ? ["-(problem:* (status:429 OR status:5xx))"] : [])].join(" ");
+  // Also without a line of them: rejected calls may not be metered.
+  return [...terms, ...(line.gateway_errors ? [] : ["-(problem:* (status:429 OR status:5xx))"])].join(" ");
 }

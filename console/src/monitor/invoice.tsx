@@ -125,7 +125,7 @@ function Unbilled({ invoice }: { invoice: Invoice }) {
   );
 }
 
-function Evidence({ invoice, line }: { invoice: Invoice; line: { plan: string; api: string; operation: string; status?: number } }) {
+function Evidence({ invoice, line }: { invoice: Invoice; line: { plan: string; api: string; operation: string; status?: number; gateway_errors?: boolean } }) {
   const q = evidence(invoice, line);
   if (!q) return null;
   const label = `Transactions of ${line.api} ${line.operation}${line.status ? ` with ${line.status}` : ""}`;

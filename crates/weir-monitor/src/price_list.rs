@@ -16,6 +16,9 @@ pub struct Rule {
     pub decimals: u32,
     /// Prices by volume.
     pub tiers: Vec<Tier>,
+    /// Gateway errors are billed.
+    #[serde(default)]
+    pub bill_gateway_errors: bool,
 }
 
 /// Records the prices of all plans, which are in force from `now` on, in seconds since 1970.
@@ -55,15 +58,19 @@ pub fn record_prices<'a>(
 
 fn text(price: Option<&Price>) -> String {
     let Some(price) = price else { return "null".to_owned() };
-    json!({
+    let mut rule = json!({
         "currency": price.currency,
         "decimals": price.decimals,
         "per_call": price.per_call,
         "per_kib": price.per_kib,
         "cel": price.cel.as_ref().map(weir_expr::Expr::source),
         "tiers": price.tiers,
-    })
-    .to_string()
+    });
+    // Absent otherwise, as earlier versions wrote it: their prices are no other ones.
+    if price.bill_gateway_errors {
+        rule["bill_gateway_errors"] = true.into();
+    }
+    rule.to_string()
 }
 
 /// The prices of a period by plan: for each the price in force at the end, and its earlier

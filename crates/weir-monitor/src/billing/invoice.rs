@@ -72,6 +72,9 @@ pub struct Line {
     /// Costs, rounded to the decimals of the currency, half away from zero.
     #[serde(default)]
     pub rounded: String,
+    /// The plan bills gateway errors, at the end of the period: they are among the calls.
+    #[serde(default)]
+    pub gateway_errors: bool,
 }
 
 /// Calls of a plan in a tier of its prices.
@@ -186,7 +189,8 @@ pub(super) fn invoice(
         let (currency, rounded) = (rule.currency.clone(), round(rule, line.amount));
         if status == 0 {
             *billed += line.calls;
-            invoice.lines.push(Line { currency, rounded, ..line });
+            let gateway_errors = rule.bill_gateway_errors;
+            invoice.lines.push(Line { currency, rounded, gateway_errors, ..line });
             continue;
         }
         *unbilled += line.calls;
@@ -301,7 +305,7 @@ mod tests {
     }
 
     fn rule(currency: &str, decimals: u32, tiers: Vec<Tier>) -> Rule {
-        Rule { currency: currency.to_owned(), decimals, tiers }
+        Rule { currency: currency.to_owned(), decimals, tiers, bill_gateway_errors: false }
     }
 
     #[test]

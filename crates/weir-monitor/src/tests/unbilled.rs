@@ -81,6 +81,7 @@ fn what_weir_itself_rejects_or_fails_is_shown_and_not_billed() {
     let invoice = invoice(&bench);
     let [line] = &invoice.lines[..] else { panic!("{invoice:?}") };
     assert_eq!((line.calls, line.rounded.as_str()), (9, "0.90"));
+    assert!(!line.gateway_errors);
     assert_eq!(invoice.tiers.last().unwrap().last, 9, "no tier is filled by the others");
     assert_eq!(invoice.totals[0].due, "7.40");
     assert_eq!(unbilled(&invoice), [(429, 3), (500, 1), (502, 1), (503, 1), (504, 1)]);
@@ -108,6 +109,7 @@ fn a_plan_may_bill_them() {
     let invoice = invoice(&bench);
     assert_eq!((invoice.lines[0].calls, invoice.totals[0].due.as_str()), (16, "11.60"));
     assert_eq!(invoice.unbilled, crate::billing::Unbilled::default());
+    assert!(invoice.lines[0].gateway_errors);
 }
 
 #[test]
