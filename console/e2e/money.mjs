@@ -26,7 +26,7 @@ async function money({ server, browser }) {
   const credentials = page.locator("section.panel").filter({ has: page.getByRole("heading", { name: "Credentials" }) });
   const key = credentials.getByRole("row").filter({ hasText: "API key" });
   await key.getByRole("link", { name: /^sha256:[0-9a-f]{8}$/ }).waitFor();
-  await key.getByRole("link", { name: /\d\d:\d\d/ }).waitFor();
+  await key.getByRole("link", { name: /^\d\d:\d\d:/ }).waitFor();
   await picture(page, "consumer-money");
   assert.deepEqual(await violations(page), []);
 

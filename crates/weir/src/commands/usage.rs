@@ -134,7 +134,7 @@ fn table(rows: &[&Row]) -> String {
     let numbers =
         numbers.map(|(name, cell)| column(name, rows.iter().map(|row| cell(row)).collect(), true));
     columns.extend(numbers);
-    let money: [(&str, fn(&Row) -> String); 3] = [
+    let money: [(&str, Figure); 3] = [
         ("AMOUNT", |row| rounded(&row.costs)),
         ("CALLS NOT BILLED", |row| match row.unbilled_calls {
             0 => String::new(),
