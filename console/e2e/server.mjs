@@ -26,9 +26,11 @@ auth:
 plans:
   gold: {rate: 2000/s, burst: 4000, quota: {calls: 1000000, per: month, zone: UTC}, price: {per_call: "0.0004", currency: EUR}}
   free: {rate: 1/s, burst: 5}
+  metered: {rate: 5/d, price: {per_call: "0.125", currency: EUR}}
 consumers:
   acme: {plan: gold, api_keys: ["${keys.acme.hash}"]}
   beta: {plan: free, api_keys: ["${keys.beta.hash}"]}
+  gamma: {plan: metered, api_keys: ["${keys.gamma.hash}"]}
 pools:
   workers: {protocol: http, command: [python3, agent.py], agents: {min: 1, initial: 2, max: 3}, queue: {max: 20, wait: 5s}}
 upstreams:
@@ -74,7 +76,7 @@ tracker:
   body_limit: 2MiB
   keys: {order: "$.orderId"}
   mask: {headers: [x-secret]}
-monitor: {enabled: true, count: [{api: orders}, {api: hello}]}
+monitor: {enabled: true, count: [{api: orders}, {api: hello}], counts: {rejected: true}}
 ${extra}`;
 }
 
@@ -122,7 +124,7 @@ export async function serve(binary) {
     const text = execFileSync(binary, ["key", "new"], { encoding: "utf8" });
     return { key: /key:\s+(\S+)/.exec(text)[1], hash: /hash:\s+(\S+)/.exec(text)[1] };
   };
-  const keys = { acme: key(), beta: key() };
+  const keys = { acme: key(), beta: key(), gamma: key() };
   const echo = await start(binary, ["echo", "--json", "--workers", "1", "--listen", "127.0.0.1:0"], { cwd: dir });
   const upstream = echo.ready.listen[0];
   // Echoes bodies of any size, unlike `weir echo`.

@@ -66,9 +66,9 @@ export const job = createRoute({
 const monitor = createRoute({
   getParentRoute,
   path: "/monitor",
-  validateSearch: (search: Record<string, unknown>): { tab?: string } => {
-    const tab = text(search.tab);
-    return tab ? { tab } : {};
+  validateSearch: (search: Record<string, unknown>): { tab?: string; period?: string; zone?: string; consumer?: string; node?: string } => {
+    const [tab, period, zone, consumer, node] = [text(search.tab), text(String(search.period ?? "")), text(search.zone), text(search.consumer), text(search.node)];
+    return { ...(tab && { tab }), ...(period && /^\d{4}(-\d{2}){0,2}$/.test(period) && { period }), ...(zone && { zone }), ...(consumer && { consumer }), ...(node && { node }) };
   },
   component: lazyRouteComponent(() => import("./monitor/page"), "MonitorPage"),
 });

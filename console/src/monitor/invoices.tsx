@@ -1,47 +1,52 @@
-// Invoices: display, print, download.
+// Invoices of a calendar month: display, print, download. Month, zone and consumer are in the URL.
 
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useSession } from "../api/session";
-import { NodeChoice, UnreportedNodes } from "../fleet/choice";
+import { NodeChoice } from "../fleet/choice";
 import { count } from "../format/format";
-import { Named } from "../traffic/named";
+import { visible } from "../transaction/text";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
-import { Badge, Empty, Failure, Loading, Table, Time } from "../ui/parts";
+import { Amount } from "../ui/money";
+import { Empty, QueryState, Table } from "../ui/parts";
+import { type Invoice, isZone, monthOf, totals } from "./billing";
+import { InvoiceView } from "./invoice";
 import { MeteringOff } from "./metering-off";
+import { MonthPicker, ZonePicker } from "./period";
+import { invoicesOf } from "./queries";
 
-type Invoice = Schemas["Invoice"];
+interface InvoiceSearch {
+  period?: string;
+  zone?: string;
+  consumer?: string;
+  node?: string;
+}
 
 export function Invoices() {
   const session = useSession();
-  const [period, setPeriod] = useState(new Date().toISOString().slice(0, 7));
-  const [zone, setZone] = useState("UTC");
-  const [node, setNode] = useState("");
-  const query = { period, zone, ...(node ? { node } : {}) };
-  const isPeriod = /^\d{4}(-\d{2}){0,2}$/.test(period);
-  const invoices = useQuery({
-    queryKey: ["invoices", query],
-    queryFn: () => data<Invoice[]>(api.GET("/v1/invoices", { params: { query } })),
-    enabled: isPeriod && (session?.counting ?? false),
-    retry: false,
-  });
+  const search = useSearch({ strict: false }) as InvoiceSearch;
+  const navigate = useNavigate();
+  const zone = search.zone && isZone(search.zone) ? search.zone : "UTC";
+  const period = search.period ?? monthOf(new Date(), zone);
+  const { consumer, node = "" } = search;
+  const change = (next: InvoiceSearch) => void navigate({ to: ".", search: ((before: object) => ({ ...before, ...next })) as never });
+  const query = { period, zone, ...(consumer ? { consumer } : {}), ...(node ? { node } : {}) };
+  const invoices = useQuery({ ...invoicesOf(query), enabled: session?.counting ?? false });
   if (session && !session.counting) return <MeteringOff />;
   const href = (format: string) => `/v1/invoices?${new URLSearchParams({ ...query, format })}`;
   return (
     <section className="panel">
       <header className="no-print">
         <h2>Invoices</h2>
-        <label className="row">
-          Period
-          <input value={period} className="short" placeholder="2026-11" aria-invalid={!isPeriod} onChange={(event) => setPeriod(event.target.value.trim())} />
-        </label>
-        <label className="row">
-          Time zone
-          <input value={zone} size={14} onChange={(event) => setZone(event.target.value.trim())} />
-        </label>
-        <NodeChoice node={node} onChange={setNode} />
+        <MonthPicker month={/^\d{4}-\d{2}/.exec(period)?.[0] ?? `${period.slice(0, 4)}-01`} zone={zone} onChange={(month) => change({ period: month })} />
+        <ZonePicker zone={zone} onChange={(next) => change({ zone: next === "UTC" ? undefined : next })} />
+        <NodeChoice node={node} onChange={(next) => change({ node: next || undefined })} />
+        {consumer && (
+          <button type="button" className="button small" onClick={() => change({ consumer: undefined })}>
+            Only {visible(consumer)}: show all
+          </button>
+        )}
         <button type="button" className="button small" onClick={() => print()} disabled={!invoices.data?.length}>
           Print
         </button>
@@ -52,69 +57,35 @@ export function Invoices() {
           </ApiLink>
         ))}
       </header>
-      {!isPeriod && <p className="inside muted">A period is a month (2026-11), a year (2026) or a day (2026-11-21).</p>}
-      {invoices.isError && (
-        <div className="inside">
-          <Failure error={invoices.error} />
-        </div>
-      )}
-      {invoices.isLoading && <Loading what="invoices" />}
+      <QueryState query={invoices} what="invoices" />
       {invoices.data?.length === 0 && (
         <Empty title="No amounts due for this period">
           <p>Plans define the prices:</p>
           <pre>{'plans:\n  gold: {price: {per_call: "0.0004", currency: EUR}}'}</pre>
         </Empty>
       )}
+      {(invoices.data?.length ?? 0) > 1 && <Totals all={invoices.data ?? []} />}
       {invoices.data?.map((invoice) => (
-        <One key={invoice.consumer} invoice={invoice} />
+        <InvoiceView key={invoice.consumer} invoice={invoice} />
       ))}
     </section>
   );
 }
 
-function One({ invoice }: { invoice: Invoice }) {
+function Totals({ all }: { all: Invoice[] }) {
   return (
-    <article className="invoice stack">
+    <article className="invoice stack" aria-label="All consumers">
       <div className="row">
-        <h3 className="wrap-any">
-          <Named kind="consumer" name={invoice.consumer} />
-        </h3>
-        {invoice.provisional && <Badge tone="warn">provisional</Badge>}
-        <span className="muted">
-          {invoice.period} ({invoice.zone}), from <Time at={invoice.from} style="full" /> to <Time at={invoice.to} style="full" />
-        </span>
+        <h3>All consumers</h3>
+        <span className="muted">{count(all.length)} invoices, each rounded by itself</span>
       </div>
-      {(invoice.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(invoice.uncounted ?? 0)} calls of all consumers in the period could not be metered and are in no invoice.</p>}
-      <UnreportedNodes all={invoice.unreported} />
-      <Table heads={["Plan", "API", "Operation", "#Calls", "#Amount"]}>
-        {invoice.lines.map((line) => (
-          <tr key={`${line.plan} ${line.api} ${line.operation}`}>
-            <td>{line.plan}</td>
-            <td>{line.api}</td>
-            <td className="wrap-any">{line.operation}</td>
-            <td className="num">{count(line.calls)}</td>
-            <td className="num mono">
-              {line.amount} {line.currency}
-            </td>
-          </tr>
-        ))}
-        {invoice.tiers.map((tier) => (
-          <tr key={`${tier.plan} ${tier.first}`}>
-            <td>{tier.plan}</td>
-            <td colSpan={2}>
-              calls {count(tier.first)} to {count(tier.last)}, {tier.per_call} per call
-            </td>
-            <td className="num">{count(tier.last - tier.first + 1)}</td>
-            <td className="num mono">
-              {tier.amount} {tier.currency}
-            </td>
-          </tr>
-        ))}
-        {invoice.totals.map((total) => (
+      <Table heads={["Currency", "#Exact", "#Amount due"]} label="Totals of all consumers">
+        {totals(all).map((total) => (
           <tr key={total.currency} className="sum">
-            <td colSpan={4}>Amount due</td>
-            <td className="num mono">
-              {total.due} {total.currency}
+            <td>{total.currency}</td>
+            <td className="num mono muted">{total.exact}</td>
+            <td className="num">
+              <Amount rounded={total.due} exact={total.exact} currency={total.currency} />
             </td>
           </tr>
         ))}

@@ -3,7 +3,7 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
 import { count, span } from "../format/format";
-import { Named, termOf } from "../traffic/named";
+import { exhausted, Named, termOf } from "../traffic/named";
 import { Badge, Bar, EmptyPanel, Failure, Loading, Panel, Table } from "../ui/parts";
 
 type ConsumerLimits = Schemas["PlanStatus"];
@@ -36,7 +36,7 @@ export function LimitsView() {
                   <Named kind="api" name={one.api} />
                 </td>
                 <td>
-                  <Named kind="detail" name={one.limit} within={termOf("api", one.api)} />
+                  <Named kind="detail" name={exhausted(one.limit)} label={one.limit} within={termOf("api", one.api)} />
                 </td>
                 <td className="num">{count(one.refused)}</td>
               </tr>

@@ -14,11 +14,20 @@ export function periodOf(range: RangeSearch) {
 }
 
 /** Usage in a range, grouped by `consumer,api`; `node` is a node of the fleet, all nodes if it is empty. */
-export function usageOf(range: RangeSearch, by: string, node = "") {
+export function usageOf(range: RangeSearch, by: string, node = "", consumer = "") {
   return {
-    queryKey: ["usage", range, by, node],
-    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), ...(by ? { by } : {}), ...(node ? { node } : {}) } } })),
+    queryKey: ["usage", range, by, node, consumer],
+    queryFn: () => data<UsageReport>(api.GET("/v1/usage", { params: { query: { ...periodOf(range), ...(by ? { by } : {}), ...(node ? { node } : {}), ...(consumer ? { consumer } : {}) } } })),
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
+  };
+}
+
+/** Invoices of a month, of one consumer or of all. */
+export function invoicesOf(query: { period: string; zone: string; consumer?: string; node?: string }) {
+  return {
+    queryKey: ["invoices", query],
+    queryFn: () => data<Schemas["Invoice"][]>(api.GET("/v1/invoices", { params: { query } })),
+    retry: false,
   };
 }

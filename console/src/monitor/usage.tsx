@@ -10,6 +10,7 @@ import { bytes, count, duration, short } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Chart, type Series } from "../ui/chart";
+import { Amounts } from "../ui/money";
 import { Empty, Panel, QueryState, Table } from "../ui/parts";
 import { Named } from "../traffic/named";
 import { MeteringOff } from "./metering-off";
@@ -65,7 +66,7 @@ export function Usage() {
         )}
         {(usage.data?.missing?.uncounted ?? 0) > 0 && <p className="notice warn thin">{count(usage.data?.missing?.uncounted ?? 0)} calls of this period are not included: the journal was full.</p>}
         <UnreportedNodes all={usage.data?.unreported} />
-        {rows.length > 0 && <UsageTable rows={rows} groups={groups} />}
+        {usage.data && rows.length > 0 && <UsageTable all={usage.data} rows={rows} groups={groups} />}
       </Panel>
     </>
   );
@@ -96,12 +97,13 @@ function OverTime({ range, node }: { range: RangeSearch; node: string }) {
   );
 }
 
-function UsageTable({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
-  const amounts = (row: UsageRow) => Object.entries(row.amounts ?? {}).map(([plan, amount]) => (groups.includes("plan") || Object.keys(row.amounts ?? {}).length === 1 ? amount : `${plan} ${amount}`));
-  const isPriced = rows.some((row) => Object.keys(row.amounts ?? {}).length > 0);
+function UsageTable({ all, rows, groups }: { all: UsageReport; rows: UsageRow[]; groups: Group[] }) {
+  const isPriced = (all.costs ?? []).length > 0;
+  const isExcluded = rows.some((row) => (row.unbilled_calls ?? 0) > 0);
+  const sum = (of: (row: UsageRow) => number) => rows.reduce((total, row) => total + of(row), 0);
   return (
     <>
-      <Table heads={[...groups.map((group) => NAMES[group]), "#Calls", "#In", "#Out", "#p50", "#p90", "#p99", ...(isPriced ? ["#Amount"] : [])]}>
+      <Table heads={[...groups.map((group) => NAMES[group]), "#Calls", "#In", "#Out", "#p50", "#p90", "#p99", ...(isPriced ? ["#Amount"] : []), ...(isExcluded ? ["#Not billed", "#Would have cost"] : [])]}>
         {rows.slice(0, 500).map((row) => (
           <tr key={groups.map((group) => row[group]).join(" ")}>
             {groups.map((group) => (
@@ -115,10 +117,43 @@ function UsageTable({ rows, groups }: { rows: UsageRow[]; groups: Group[] }) {
             <td className="num">{duration(row.p50_us)}</td>
             <td className="num">{duration(row.p90_us)}</td>
             <td className="num">{duration(row.p99_us)}</td>
-            {isPriced && <td className="num mono">{amounts(row).join(", ")}</td>}
+            {isPriced && (
+              <td className="num">
+                <Amounts all={row.costs} />
+              </td>
+            )}
+            {isExcluded && (
+              <>
+                <td className="num">{count(row.unbilled_calls ?? 0)}</td>
+                <td className="num">
+                  <Amounts all={row.unbilled_costs} />
+                </td>
+              </>
+            )}
           </tr>
         ))}
+        <tr className="sum">
+          {groups.length > 0 && <td colSpan={groups.length}>In all</td>}
+          <td className="num">{count(sum((row) => row.calls))}</td>
+          <td className="num">{bytes(sum((row) => row.request_bytes))}</td>
+          <td className="num">{bytes(sum((row) => row.response_bytes))}</td>
+          <td colSpan={3} />
+          {isPriced && (
+            <td className="num">
+              <Amounts all={all.costs} />
+            </td>
+          )}
+          {isExcluded && (
+            <>
+              <td className="num">{count(sum((row) => row.unbilled_calls ?? 0))}</td>
+              <td className="num">
+                <Amounts all={all.unbilled_costs} />
+              </td>
+            </>
+          )}
+        </tr>
       </Table>
+      {isPriced && <p className="inside muted">Amounts are without tiers. Each is rounded by itself, the sum from exact amounts; the title of an amount is its exact value.</p>}
       {rows.length > 500 && <p className="inside muted">The 500 rows with most calls of {count(rows.length)} are shown; `weir usage` shows all.</p>}
     </>
   );

@@ -27,14 +27,19 @@ export function termOf(kind: Kind, name: string): string {
   return `${kind}:${kind === "status" ? name : quoted(name)}`;
 }
 
-/** `within`: a query of the page that names it. Routes of several APIs may have one name. */
-export function Named({ kind, name, within = "" }: { kind: Kind; name: string; within?: string }) {
+/** The detail of transactions that a limit has rejected. */
+export function exhausted(limit: string): string {
+  return `limit "${limit}" is exhausted`;
+}
+
+/** `within`: a query of the page that names it. Routes of several APIs may have one name. `label` is shown in place of the name. */
+export function Named({ kind, name, within = "", label = name }: { kind: Kind; name: string; within?: string; label?: string }) {
   if (!name) return null;
   const term = termOf(kind, name);
   return (
     <span className="named">
       <Link to="/traffic/$kind/$name" params={{ kind, name }} search={(kind === "operation" && within ? { within } : {}) as never} preload={false}>
-        {visible(name)}
+        {visible(label)}
       </Link>
       <Link to="/tracker" search={{ q: within ? `${within} ${term}` : term }} preload={false} className="matching" aria-label={`Transactions of ${KINDS[kind]} ${name}`} title="Matching transactions">
         <Icon name="tracker" size={13} />

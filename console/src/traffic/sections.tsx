@@ -4,8 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, data, type Schemas } from "../api/client";
 import { count, percent } from "../format/format";
-import { Consumers, limitsQuery } from "../monitor/limits";
 import { Badge, Panel, Table } from "../ui/parts";
+import { ConsumerSections } from "./consumer";
 import { HealthChanges } from "./health";
 import { type Kind, Named, TargetCells, termOf } from "./named";
 
@@ -16,7 +16,7 @@ export function Section({ kind, name }: { kind: Kind; name: string }) {
     case "api":
       return <ApiRoutes name={name} />;
     case "consumer":
-      return <ConsumerLimits name={name} />;
+      return <ConsumerSections name={name} />;
     case "upstream":
     case "upstream_target":
       return (
@@ -64,13 +64,6 @@ function ApiRoutes({ name }: { name: string }) {
       </Table>
     </Panel>
   );
-}
-
-/** Remaining rate and quota of a consumer with a plan. */
-function ConsumerLimits({ name }: { name: string }) {
-  const limits = useQuery(limitsQuery);
-  const own = limits.data?.consumers.filter((one) => one.consumer === name) ?? [];
-  return own.length > 0 ? <Consumers all={own} /> : null;
 }
 
 /** The targets of an upstream, or one target: as they are, and what happened since the start. */

@@ -3,6 +3,7 @@
 mod audit;
 mod configuration;
 mod configuration_history;
+mod consumer;
 mod count;
 mod difference;
 mod endpoints;

@@ -7,6 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::rc::Rc;
 use weir_config::{ApiKeySource, Consumer, ConsumerId, KeyHash};
 use weir_wire::{Headers, Known};
 
@@ -16,9 +17,17 @@ const MAX_KEY_BYTES: usize = 1024;
 /// The keys of every consumer.
 #[derive(Debug)]
 pub(super) struct KeyRing {
-    by_hash: HashMap<[u8; 32], (KeyHash, ConsumerId), foldhash::fast::RandomState>,
+    by_hash: HashMap<[u8; 32], (KeyHash, KeyOwner), foldhash::fast::RandomState>,
     /// Names of the consumers: their users, with HTTP Basic.
     names: Vec<String>,
+}
+
+/// Whose key it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeyOwner {
+    pub(super) consumer: ConsumerId,
+    /// Which of the consumer's keys it is.
+    pub(super) key: Rc<str>,
 }
 
 impl KeyRing {
@@ -26,29 +35,30 @@ impl KeyRing {
         let mut by_hash = HashMap::default();
         for (index, consumer) in consumers.iter().enumerate() {
             for hash in &consumer.api_keys {
-                by_hash.insert(hash.0, (hash.clone(), ConsumerId(index)));
+                let owner = KeyOwner { consumer: ConsumerId(index), key: hash.id().into() };
+                by_hash.insert(hash.0, (hash.clone(), owner));
             }
         }
         Self { by_hash, names: consumers.iter().map(|consumer| consumer.name.clone()).collect() }
     }
 
-    /// The consumer of the key in the request; `None` without a key.
+    /// The owner of the key in the request; `None` without a key.
     pub(super) fn find(
         &self,
         source: &ApiKeySource,
         headers: &Headers,
         query: Option<&[u8]>,
-    ) -> Result<Option<ConsumerId>, FailureKind> {
+    ) -> Result<Option<KeyOwner>, FailureKind> {
         let sent = match source {
             ApiKeySource::Header(name) => only(headers.get_all(name).map(Cow::Borrowed))?,
             ApiKeySource::Query(name) => only(parameters(query.unwrap_or_default(), name))?,
             ApiKeySource::Basic => return self.basic(headers),
         };
-        sent.map(|key| self.consumer(&key).ok_or(FailureKind::UnknownApiKey)).transpose()
+        sent.map(|key| self.owner(&key).ok_or(FailureKind::UnknownApiKey)).transpose()
     }
 
     /// The consumer that `Authorization: Basic` names, if the password is a key of it.
-    fn basic(&self, headers: &Headers) -> Result<Option<ConsumerId>, FailureKind> {
+    fn basic(&self, headers: &Headers) -> Result<Option<KeyOwner>, FailureKind> {
         let Some(value) = only(headers.known_all(Known::Authorization))? else { return Ok(None) };
         let (scheme, pair) = value.split_at_checked(6).ok_or(FailureKind::Malformed)?;
         if !scheme.eq_ignore_ascii_case(b"basic ") || pair.len() > 2 * MAX_KEY_BYTES {
@@ -56,9 +66,9 @@ impl KeyRing {
         }
         let pair = BASE64_STANDARD.decode(pair.trim_ascii()).map_err(|_| FailureKind::Malformed)?;
         let colon = memchr::memchr(b':', &pair).ok_or(FailureKind::Malformed)?;
-        let consumer = self.consumer(&pair[colon + 1..]).ok_or(FailureKind::UnknownApiKey)?;
-        match self.names.get(consumer.0) {
-            Some(name) if name.as_bytes() == &pair[..colon] => Ok(Some(consumer)),
+        let owner = self.owner(&pair[colon + 1..]).ok_or(FailureKind::UnknownApiKey)?;
+        match self.names.get(owner.consumer.0) {
+            Some(name) if name.as_bytes() == &pair[..colon] => Ok(Some(owner)),
             _ => Err(FailureKind::UnknownApiKey),
         }
     }
@@ -69,14 +79,14 @@ impl KeyRing {
     /// a stored hash from it has to find keys whose SHA-256 approaches that hash, and the hash is no
     /// credential, only its preimage is. The final comparison is in constant time, so that the comparison
     /// of the map does not matter.
-    fn consumer(&self, key: &[u8]) -> Option<ConsumerId> {
+    fn owner(&self, key: &[u8]) -> Option<KeyOwner> {
         if key.len() > MAX_KEY_BYTES {
             return None;
         }
         let sent = digest::digest(&digest::SHA256, key);
-        let (stored, consumer) = self.by_hash.get(sent.as_ref())?;
+        let (stored, owner) = self.by_hash.get(sent.as_ref())?;
         verify_slices_are_equal(&stored.0, sent.as_ref()).ok()?;
-        Some(*consumer)
+        Some(owner.clone())
     }
 }
 
@@ -131,12 +141,19 @@ mod tests {
         for value in values {
             headers.push("X-Api-Key", value.as_bytes());
         }
-        ring(&["one", "two"]).find(&ApiKeySource::Header("x-api-key".into()), &headers, None)
+        let source = ApiKeySource::Header("x-api-key".into());
+        consumer(ring(&["one", "two"]).find(&source, &headers, None))
     }
 
     fn in_query(query: &str) -> Result<Option<ConsumerId>, FailureKind> {
         let source = ApiKeySource::Query("api key".into());
-        ring(&["one", "t+w o"]).find(&source, &Headers::new(), Some(query.as_bytes()))
+        consumer(ring(&["one", "t+w o"]).find(&source, &Headers::new(), Some(query.as_bytes())))
+    }
+
+    fn consumer(
+        found: Result<Option<KeyOwner>, FailureKind>,
+    ) -> Result<Option<ConsumerId>, FailureKind> {
+        found.map(|owner| owner.map(|owner| owner.consumer))
     }
 
     #[test]

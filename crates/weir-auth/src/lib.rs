@@ -29,7 +29,7 @@ pub use token_keys::VerificationKeys;
 
 pub use jwt::bearer;
 
-use api_key::KeyRing;
+use api_key::{KeyOwner, KeyRing};
 use aws_lc_rs::digest;
 use certificate::Certificate;
 use introspect::{Introspected, Introspection};
@@ -51,6 +51,8 @@ use weir_wire::Headers;
 pub struct Principal {
     auth: Option<AuthId>,
     subject: Option<String>,
+    /// Which API key it is.
+    key: Option<Rc<str>>,
     consumer: Option<ConsumerId>,
     claims: Option<Value>,
     scopes: Vec<String>,
@@ -72,6 +74,11 @@ impl Principal {
     /// The token's `sub`, or the certificate's name.
     pub fn subject(&self) -> Option<&str> {
         self.subject.as_deref()
+    }
+
+    /// What names the credential in records: the subject, or the id of the API key.
+    pub fn recorded(&self) -> Option<&str> {
+        self.subject().or(self.key.as_deref())
     }
 
     /// The consumer that the credential matches.
@@ -273,12 +280,13 @@ impl Authenticator {
             }),
             AuthKind::ApiKey(source) => {
                 let found = self.keys.find(source, presented.headers, presented.query);
-                let principal = |id, consumer| Principal {
+                let principal = |KeyOwner { consumer, key }| Principal {
                     auth: Some(id),
+                    key: Some(key),
                     consumer: Some(consumer),
                     ..Principal::default()
                 };
-                found.map(|consumer| consumer.map(|consumer| Rc::new(principal(id, consumer))))
+                found.map(|owner| owner.map(|owner| Rc::new(principal(owner))))
             }
             AuthKind::Certificate(name) => {
                 let owner = |certificate| self.owner(config, rule.auth, *name, certificate, now);
@@ -410,6 +418,7 @@ impl Authenticator {
         Principal {
             auth: Some(auth),
             subject,
+            key: None,
             consumer,
             claims: scope.claims,
             scopes,

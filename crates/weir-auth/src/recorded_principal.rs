@@ -4,14 +4,14 @@
 use super::Principal;
 use std::rc::Rc;
 use weir_config::config::Config;
-use weir_config::{Access, AuthId, ConsumerId};
+use weir_config::{Access, AuthId, AuthKind, ConsumerId};
 
 /// The principal of a request as it was recorded; all empty if it was anonymous.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedPrincipal<'a> {
     /// Name of the auth that proved it.
     pub auth: &'a str,
-    /// Subject of the recorded principal.
+    /// Subject of the recorded principal, or the id of its API key.
     pub subject: &'a str,
     /// Name of the consumer.
     pub consumer: &'a str,
@@ -52,6 +52,12 @@ pub fn recorded_principal(
     }
     if !stored.auth.is_empty() {
         principal.auth = config.auths.iter().position(|a| a.name == stored.auth).map(AuthId);
+    }
+    if let Some(id) = principal.auth
+        && let AuthKind::ApiKey(_) = config.auths[id.0].kind
+    {
+        // A key has no subject; scripts must not see one.
+        principal.key = principal.subject.take().map(Into::into);
     }
     if access.any_of.is_empty() {
         return Ok(Rc::new(principal));

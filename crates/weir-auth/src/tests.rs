@@ -160,6 +160,24 @@ fn without_a_credential_anonymous_callers_pass_only_where_said() {
 }
 
 #[test]
+fn records_name_a_token_by_its_subject_and_a_key_by_its_hash() {
+    let door = Door::new();
+    let own = bearer(&token("https://corp/", "acme", 60));
+    let caller = door.knock(&access(&[0], false), &[(own.0, &own.1)]).expect("a token");
+    assert_eq!((caller.subject(), caller.recorded()), (Some("acme"), Some("acme")));
+    let keys = access(&[2], false);
+    let caller = door.knock(&keys, &[("x-api-key", "a-key")]).expect("a key");
+    let id = door.config.consumers[1].api_keys[0].id();
+    assert_eq!((caller.subject(), caller.recorded()), (None, Some(id.as_str())));
+    assert_eq!(id.len(), "sha256:".len() + 8);
+    // A resubmission is of the same key; still nobody takes it for a subject.
+    let (auth, consumer) = ("keys", "any");
+    let stored = RecordedPrincipal { auth, consumer, subject: &id, ..Default::default() };
+    let again = recorded_principal(&door.config, &keys, &stored).expect("it is admitted");
+    assert_eq!(again, caller);
+}
+
+#[test]
 fn a_wrong_credential_is_refused_even_where_anonymous_callers_pass() {
     let door = Door::new();
     let old = bearer(&token("https://corp/", "acme", -1));

@@ -37,6 +37,7 @@ struct Bucket {
     revision: i64,
     names: [String; 4],
     status: u8,
+    unbilled: u16,
     calls: u64,
     request_bytes: u64,
     response_bytes: u64,
@@ -140,7 +141,7 @@ fn changed(database: &Connection, end: u64, limit: usize) -> rusqlite::Result<Ve
         "SELECT c.start, c.series, coalesce(b.revision, 0), coalesce(s.consumer, ''),
                 coalesce(s.api, ''), coalesce(s.operation, ''), coalesce(s.plan, ''),
                 coalesce(s.status, 0), coalesce(b.calls, 0), coalesce(b.request_bytes, 0),
-                coalesce(b.response_bytes, 0), b.amount
+                coalesce(b.response_bytes, 0), b.amount, coalesce(s.unbilled, 0)
          FROM bucket_changed c
          LEFT JOIN bucket b ON b.step = 60 AND b.start = c.start AND b.series = c.series
          LEFT JOIN series s ON s.id = b.series
@@ -154,6 +155,7 @@ fn changed(database: &Connection, end: u64, limit: usize) -> rusqlite::Result<Ve
             revision: row.get(2)?,
             names: [row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?],
             status: row.get(7)?,
+            unbilled: row.get(12)?,
             calls: row.get(8)?,
             request_bytes: row.get(9)?,
             response_bytes: row.get(10)?,
@@ -169,6 +171,11 @@ fn bucket_event(bucket: &Bucket) -> Event {
     let status = match bucket.status {
         0 => "none".to_owned(),
         class => format!("{class}xx"),
+    };
+    // Who adds up amounts must not bill these.
+    let (amount, unbilled_amount) = match bucket.unbilled {
+        0 => (bucket.amount, Amount::ZERO),
+        _ => (Amount::ZERO, bucket.amount),
     };
     Event {
         id: format!("{start}-{series}-{revision}"),
@@ -189,7 +196,9 @@ fn bucket_event(bucket: &Bucket) -> Event {
             "calls": bucket.calls,
             "request_bytes": bucket.request_bytes,
             "response_bytes": bucket.response_bytes,
-            "amount": bucket.amount.to_string(),
+            "amount": amount.to_string(),
+            "unbilled": bucket.unbilled,
+            "unbilled_amount": unbilled_amount.to_string(),
         }),
     }
 }

@@ -27,6 +27,8 @@ pub struct Price {
     pub currency: String,
     /// Decimals to which a total is rounded.
     pub decimals: u32,
+    /// Bill what the gateway itself rejected by a limit, or failed.
+    pub bill_gateway_errors: bool,
 }
 
 /// A price tier: calls after the end of the previous tier.
@@ -113,6 +115,7 @@ mod tests {
             tiers: Vec::new(),
             currency: "EUR".to_owned(),
             decimals: 2,
+            bill_gateway_errors: false,
         }
     }
 

@@ -213,7 +213,7 @@ async fn add_buckets(
     left: &mut usize,
 ) -> Result<(), CollectError> {
     let sql = "SELECT extract(epoch FROM b.start)::bigint, s.consumer, s.api, s.operation, s.plan,
-             s.status, b.calls, b.request_bytes, b.response_bytes, b.amount::text, b.latency
+             s.status, b.calls, b.request_bytes, b.response_bytes, b.amount::text, b.latency, s.unbilled
          FROM weir.bucket b JOIN weir.series s ON s.id = b.series
          WHERE b.step = $1 AND b.start >= to_timestamp($2) AND b.start < to_timestamp($3)
              AND b.node = ANY ($4) AND b.calls > 0 AND ($5::text IS NULL OR s.consumer = $5)
@@ -244,6 +244,7 @@ fn counts(row: &Row, step: u64) -> Result<BucketCounts, tokio_postgres::Error> {
         operation: row.try_get(3)?,
         plan: row.try_get(4)?,
         status: u8::try_from(row.try_get::<_, i16>(5)?).unwrap_or_default(),
+        unbilled: row.try_get::<_, i16>(11)?.unsigned_abs(),
     };
     let amount: String = row.try_get(9)?;
     Ok(BucketCounts {

@@ -219,15 +219,18 @@ impl Replicator {
         let (consumers, apis) = (column(|names| &names.consumer), column(|names| &names.api));
         let (operations, plans) = (column(|names| &names.operation), column(|names| &names.plan));
         let classes: Vec<i16> = sorted.iter().map(|(_, names)| i16::from(names.status)).collect();
-        let sql = "INSERT INTO weir.series (id, consumer, api, operation, plan, status)
-             SELECT * FROM unnest($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
-        let parameters: [Parameter<'_>; 6] = [
+        let unbilled: Vec<i16> =
+            sorted.iter().map(|(_, names)| names.unbilled.try_into().unwrap_or(i16::MAX)).collect();
+        let sql = "INSERT INTO weir.series (id, consumer, api, operation, plan, status, unbilled)
+             SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+        let parameters: [Parameter<'_>; 7] = [
             (&keys, Type::UUID_ARRAY),
             (&consumers, Type::TEXT_ARRAY),
             (&apis, Type::TEXT_ARRAY),
             (&operations, Type::TEXT_ARRAY),
             (&plans, Type::TEXT_ARRAY),
             (&classes, Type::INT2_ARRAY),
+            (&unbilled, Type::INT2_ARRAY),
         ];
         transaction.execute(sql, &parameters).await?;
         // If the transaction is rolled back, the connection is not used again, and this is cleared.
@@ -430,12 +433,16 @@ async fn create_partition(
 
 /// The id of a series: version 8, from SHA-256 of its names.
 fn series_id(names: &SeriesNames) -> Uuid {
-    let SeriesNames { consumer, api, operation, plan, status } = names;
+    let SeriesNames { consumer, api, operation, plan, status, unbilled } = names;
     let mut bytes = vec![*status];
     for name in [consumer, api, operation, plan] {
         let name = stored(name);
         bytes.extend_from_slice(&(name.len() as u64).to_be_bytes());
         bytes.extend_from_slice(name.as_bytes());
+    }
+    // Other series keep the id that they have in databases of earlier versions.
+    if *unbilled != 0 {
+        bytes.extend_from_slice(&unbilled.to_be_bytes());
     }
     let hash = digest(&SHA256, &bytes);
     let mut id = [0; 16];
@@ -471,6 +478,9 @@ mod tests {
         assert_eq!(series_id(&names), series_id(&names.clone()));
         assert_ne!(series_id(&names), series_id(&other));
         assert_ne!(series_id(&names), series_id(&failed));
+        let unbilled = |unbilled| series_id(&SeriesNames { unbilled, ..names.clone() });
+        assert_ne!(unbilled(429), unbilled(503));
+        assert_ne!(unbilled(429), series_id(&names));
         assert_eq!(series_id(&names).to_string(), "7e1a5afe-a548-8bb9-a98a-ee5630e17b6e");
         assert_eq!(stored("a\0b"), "a\u{fffd}b");
     }

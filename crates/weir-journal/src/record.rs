@@ -2,7 +2,7 @@
 //!
 //! The payload of `received` and `completed` is a sequence of fields, each a `u32` with the tag in
 //! the lowest 8 bits and the length in the upper 24, then the value. Readers skip unknown tags.
-//! Tags 1–18 come from [`Received`], 32–44 and 47–53 from [`Completed`], 45 (damaged) and 46
+//! Tags 1–18 come from [`Received`], 32–44 and 47–54 from [`Completed`], 45 (damaged) and 46
 //! (sequence number and position after the transaction, `u64` each) from sealing. Pairs and rows
 //! repeat a tag. Tag 47 comes before all fields that it does not apply to.
 
@@ -97,7 +97,7 @@ pub struct Received<'a> {
     pub transaction_type: &'a str,
     /// Name of the consumer.
     pub consumer: &'a str,
-    /// Subject of the verified principal.
+    /// Subject of the verified principal, or the id of its API key.
     pub principal: &'a str,
     /// Address of the client.
     pub client: &'a str,
@@ -132,6 +132,9 @@ pub struct Completed<'a> {
     pub status: u16,
     /// Problem code.
     pub problem: &'a str,
+    /// Status of the problem with which weir itself responded; 0: the response is not weir's. Count-only
+    /// records have it, too. It differs from `status` in a gRPC call.
+    pub problem_status: u16,
     /// Details of the problem: the auth method, limit or rule.
     pub detail: &'a str,
     /// Name of the upstream.
@@ -201,6 +204,7 @@ pub struct Transaction {
     pub outcome: Outcome,
     pub status: u16,
     pub problem: String,
+    pub problem_status: u16,
     pub detail: String,
     pub upstream: String,
     pub upstream_target: String,

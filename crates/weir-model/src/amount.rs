@@ -53,6 +53,12 @@ impl Amount {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// The difference.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// So many times as much.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

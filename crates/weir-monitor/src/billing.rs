@@ -5,13 +5,12 @@
 
 mod invoice;
 mod period;
-mod price_list;
 
-pub use invoice::{Invoice, Line, TierLine, Total};
+pub use crate::price_list::{Rule, record_prices};
+pub use invoice::{Invoice, Line, TierLine, Total, Unbilled, UnbilledLine, UnbilledTiers, totals};
 pub use period::{PeriodError, period};
-pub use price_list::{Rule, record_prices};
 
-use crate::{Group, Monitor, Usage, UsageError};
+use crate::{Charge, Group, Monitor, Usage, UsageError, price_list};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,12 +90,14 @@ impl Prices {
         }
         let unpriced = Arc::clone(&self.0);
         Some(Arc::new(move |call: &CallRecord<'_>| {
-            let Some(price) = prices.get(call.plan) else { return 0 };
+            let Some(price) = prices.get(call.plan) else { return Charge::default() };
             let charge = price.of_call(&facts(call));
             if charge.unpriced {
                 unpriced.fetch_add(1, Ordering::Relaxed);
             }
-            charge.amount.units()
+            let excluded = is_gateway_error(call.problem_status) && !price.bill_gateway_errors;
+            let unbilled = if excluded { call.problem_status } else { 0 };
+            Charge { units: charge.amount.units(), unbilled }
         }))
     }
 
@@ -105,6 +106,12 @@ impl Prices {
     pub fn unpriced(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Whether weir itself has rejected a call because of a limit, or failed, by the status of its problem; 0
+/// without one. Other rejections are the fault of the request.
+fn is_gateway_error(problem_status: u16) -> bool {
+    problem_status == 429 || problem_status >= 500
 }
 
 fn facts(call: &CallRecord<'_>) -> CallFacts {
@@ -157,7 +164,7 @@ pub fn invoices(
         from: period.start,
         to: Some(period.end),
         consumer: consumer.map(str::to_owned),
-        by: vec![Group::Consumer, Group::Plan, Group::Operation],
+        by: vec![Group::Consumer, Group::Plan, Group::Operation, Group::Unbilled],
         ..Usage::default()
     };
     let report = monitor.usage(&usage)?;
@@ -165,20 +172,23 @@ pub fn invoices(
     if !report.rows.is_empty() && !fits {
         return Err(BillingError::NotKept);
     }
-    let mut counted: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    let mut counted: BTreeMap<String, Vec<(u16, Line)>> = BTreeMap::new();
     for row in report.rows {
         let consumer = row.consumer.unwrap_or_default();
         let plan = row.plan.unwrap_or_default();
-        let amount = row.amounts.get(&plan).copied().unwrap_or_default();
-        counted.entry(consumer).or_default().push(Line {
+        let unbilled = row.unbilled.unwrap_or_default();
+        let amounts = if unbilled == 0 { row.amounts } else { row.unbilled_amounts };
+        let amount = amounts.get(&plan).copied().unwrap_or_default();
+        let line = Line {
             plan,
             api: row.api.unwrap_or_default(),
             operation: row.operation.unwrap_or_default(),
             calls: row.calls,
             bytes: row.request_bytes.saturating_add(row.response_bytes),
-            currency: String::new(),
             amount,
-        });
+            ..Line::default()
+        };
+        counted.entry(consumer).or_default().push((unbilled, line));
     }
     let invoices = counted.into_iter().map(|(consumer, lines)| Invoice {
         from: UnixSeconds(period.start),
@@ -188,7 +198,7 @@ pub fn invoices(
     });
     // Calls without a consumer are not billed.
     Ok(invoices
-        .filter(|invoice| !invoice.lines.is_empty() && !invoice.consumer.is_empty())
+        .filter(|invoice| !invoice.totals.is_empty() && !invoice.consumer.is_empty())
         .collect())
 }
 

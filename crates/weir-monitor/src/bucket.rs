@@ -180,7 +180,7 @@ impl Writer {
             return Ok(folded);
         }
         let (consumer, api, operation, plan) = (other(), other(), other(), other());
-        let all = Series { consumer, api, operation, plan, status: series.status };
+        let all = Series { consumer, api, operation, plan, ..*series };
         let all = self.number(database, &all)?;
         self.has_room(database, day, all, usize::MAX)?;
         Ok(all)
@@ -218,16 +218,16 @@ impl Writer {
         if let Some(number) = self.numbers.get(series) {
             return Ok(*number);
         }
-        let Series { consumer, api, operation, plan, status } = series;
-        let names = params![consumer, api, operation, plan, status];
+        let Series { consumer, api, operation, plan, status, unbilled } = series;
+        let names = params![consumer, api, operation, plan, status, unbilled];
         let find = "SELECT id FROM series WHERE consumer = ?1 AND api = ?2 AND operation = ?3
-                    AND plan = ?4 AND status = ?5";
+                    AND plan = ?4 AND status = ?5 AND unbilled = ?6";
         let found = database.prepare_cached(find)?.query_row(names, |row| row.get(0)).optional()?;
         let number = match found {
             Some(number) => number,
             None => {
-                let make = "INSERT INTO series (consumer, api, operation, plan, status)
-                            VALUES (?1, ?2, ?3, ?4, ?5)";
+                let make = "INSERT INTO series (consumer, api, operation, plan, status, unbilled)
+                            VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                 database.prepare_cached(make)?.insert(names)?
             }
         };

@@ -41,6 +41,7 @@ impl Collector {
             operation: names.operation.clone(),
             plan: names.plan.clone(),
             status: names.status,
+            unbilled: names.unbilled,
         };
         let number = self.writer.number(&self.connection, &series)?;
         let sum = Sum {

@@ -35,7 +35,9 @@ mod bucket;
 pub mod collect;
 mod counter;
 mod error;
+mod money;
 mod monitor;
+mod price_list;
 mod quota;
 mod rebuild;
 pub mod replica;
@@ -46,10 +48,11 @@ mod usage;
 pub use bucket::{DAY, HOUR};
 pub use counter::{Counter, FOLLOWER as COUNTER_FOLLOWER, Recorded, Settings, Statistics};
 pub use error::MonitorError;
+pub use money::Money;
 pub use monitor::Monitor;
 pub use quota::QuotaUse;
 pub use rebuild::{CounterCommand, RebuildReport, Rebuilt};
-pub use tally::Price;
+pub use tally::{Charge, Price};
 pub use usage::{
     Group, MAX_ROWS, Report, Row, StatusClass, Unreported, Usage, UsageError, UsageQuery,
 };

@@ -28,6 +28,8 @@ pub struct SeriesNames {
     pub plan: String,
     /// 1 to 5 for 1xx to 5xx, 0 if there was no response.
     pub status: u8,
+    /// Status of the problem for which weir does not bill its own response; 0 for all other calls.
+    pub unbilled: u16,
 }
 
 /// The counts of a bucket.
@@ -176,7 +178,7 @@ impl Replica {
             "SELECT b.calls, b.request_bytes, b.response_bytes, b.amount, b.latency,
                     b.step, b.start, b.series, b.revision,
                     s.consumer, s.api, s.operation, s.plan, s.status,
-                    i.calls, i.request_bytes, i.response_bytes, i.amount, i.latency
+                    i.calls, i.request_bytes, i.response_bytes, i.amount, i.latency, s.unbilled
              FROM bucket_unreplicated u
              JOIN bucket b USING (step, start, series)
              JOIN series s ON s.id = b.series
@@ -322,6 +324,7 @@ fn changed(row: &Row<'_>) -> rusqlite::Result<ChangedBucket> {
         operation: row.get(11)?,
         plan: row.get(12)?,
         status: row.get(13)?,
+        unbilled: row.get(19)?,
     };
     let counts = BucketCounts {
         step: row.get(5)?,
@@ -352,7 +355,7 @@ fn inherited(row: &Row<'_>) -> rusqlite::Result<Option<Sum>> {
 mod tests {
     use super::*;
 
-    const COUNTS: &str = "INSERT INTO series VALUES (1, 'acme', 'x', 'hello', '', 2);
+    const COUNTS: &str = "INSERT INTO series VALUES (1, 'acme', 'x', 'hello', '', 2, 0);
         INSERT INTO bucket VALUES (60, 120, 1, 5, 0, 10, '7', x'01', 1), (86400, 0, 1, 5, 0, 10, '7', x'01', 1);
         UPDATE counted_until SET settled = 180;";
 

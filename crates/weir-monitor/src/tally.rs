@@ -18,10 +18,22 @@ pub(crate) struct Series {
     pub(crate) plan: String,
     /// 1 to 5 for 1xx to 5xx, 0 if there was no response.
     pub(crate) status: u8,
+    /// Status of the problem for which weir does not bill its own response; 0 for all other calls.
+    pub(crate) unbilled: u16,
 }
 
-/// Price of a single call, in units of 10⁻¹⁸ of the currency of its plan.
-pub type Price = dyn Fn(&CallRecord<'_>) -> i128 + Send + Sync;
+/// What a single call costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Units of 10⁻¹⁸ of the currency of its plan.
+    pub units: i128,
+    /// If the call is not billed: the status of weir's own response, and the units are what the call would
+    /// have cost. Otherwise 0.
+    pub unbilled: u16,
+}
+
+/// Price of a single call.
+pub type Price = dyn Fn(&CallRecord<'_>) -> Charge + Send + Sync;
 
 /// Sums of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,14 +125,13 @@ impl Tally {
             return;
         }
         self.calls += 1;
-        let sum = self.sum(call, minute);
+        let Charge { units, unbilled } = price.map(|price| price(call)).unwrap_or_default();
+        let sum = self.sum(call, minute, unbilled);
         sum.calls += 1;
         sum.request_bytes = sum.request_bytes.saturating_add(call.request_bytes);
         sum.response_bytes = sum.response_bytes.saturating_add(call.response_bytes);
         sum.latency.add(call.micros);
-        if let Some(price) = price {
-            sum.amount = sum.amount.saturating_add(price(call));
-        }
+        sum.amount = sum.amount.saturating_add(units);
     }
 
     fn add_quota_use(&mut self, call: &CallRecord<'_>, second: u64) {
@@ -136,10 +147,11 @@ impl Tally {
     }
 
     /// The sum to which a call is added.
-    fn sum(&mut self, call: &CallRecord<'_>, minute: u64) -> &mut Sum {
+    fn sum(&mut self, call: &CallRecord<'_>, minute: u64, unbilled: u16) -> &mut Sum {
         let status = class(call.status);
         self.key.clear();
         self.key.push(status);
+        self.key.extend_from_slice(&unbilled.to_le_bytes());
         for name in [call.consumer, call.api, call.operation, call.plan] {
             // Names are shorter: a field of the journal has 24 bits for its length.
             self.key.extend_from_slice(&(name.len() as u32).to_le_bytes());
@@ -152,6 +164,7 @@ impl Tally {
                 operation: call.operation.to_owned(),
                 plan: call.plan.to_owned(),
                 status,
+                unbilled,
             };
             self.sums.insert(self.key.clone(), SeriesSums { series, minutes: BTreeMap::new() });
         }

@@ -1,5 +1,7 @@
 //! Counting, on journals that the tests write.
 
+mod unbilled;
+
 use super::*;
 use crate::bucket::OTHER;
 use std::collections::BTreeMap;
@@ -500,8 +502,8 @@ fn it_is_known_until_when_all_is_counted() {
 fn prices_are_added_up_by_plan() {
     let mut bench = Bench::new();
     bench.settings.price = Some(Arc::new(|call: &CallRecord<'_>| {
-        i128::from(call.request_bytes + call.response_bytes)
-            << if call.plan == "gold" { 70 } else { 0 }
+        let bytes = i128::from(call.request_bytes + call.response_bytes);
+        Charge { units: bytes << if call.plan == "gold" { 70 } else { 0 }, unbilled: 0 }
     }));
     let (received, end) = call(MIDNIGHT, "acme");
     bench.record((received, end));

@@ -7,7 +7,9 @@ mod query;
 
 use crate::bucket::{DAY, HOUR, MINUTE_RETENTION, amount};
 use crate::error::MonitorError;
+use crate::money::{Money, Sums};
 use crate::monitor::Monitor;
+use crate::price_list::{self, Rule};
 use crate::sketch::Sketch;
 use crate::tally::{MINUTE, Series};
 use jiff::Timestamp;
@@ -39,6 +41,8 @@ pub enum Group {
     Plan,
     /// The class of the status.
     Status,
+    /// The status for which calls are not billed.
+    Unbilled,
 }
 
 /// The request for a report.
@@ -120,6 +124,9 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub status: Option<StatusClass>,
+    /// Status with which weir itself has rejected or failed calls that are not billed; 0: all other calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbilled: Option<u16>,
     /// Calls.
     pub calls: u64,
     /// Bytes of request bodies.
@@ -130,6 +137,20 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub amounts: BTreeMap<String, Amount>,
+    /// Costs by currency, exact and rounded, without tiers. Plans whose currency has changed within the
+    /// period are in `amounts` only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Money>,
+    /// Calls that are not billed: weir itself has rejected or failed them.
+    #[serde(default)]
+    pub unbilled_calls: u64,
+    /// What those would have cost, by plan.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub unbilled_amounts: BTreeMap<String, Amount>,
+    /// What those would have cost, by currency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbilled_costs: Vec<Money>,
     /// Median duration in microseconds, within 1 %.
     pub p50_us: u64,
     /// 90th percentile of the durations.
@@ -151,6 +172,12 @@ pub struct Report {
     pub to: UnixSeconds,
     /// Rows by time and names, at most 10,000.
     pub rows: Vec<Row>,
+    /// Costs of all rows by currency, without tiers: the exact sum, rounded once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<Money>,
+    /// What the calls that are not billed would have cost, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unbilled_costs: Vec<Money>,
     /// Gaps of the period, of all consumers.
     #[serde(default)]
     pub missing: Gap,
@@ -247,14 +274,21 @@ struct RowSum {
 }
 
 impl RowSum {
-    /// Adds a bucket of a plan.
-    fn add(&mut self, bucket: &rusqlite::Row<'_>, plan: &str) -> Result<(), UsageError> {
+    /// Adds a bucket of a plan, of calls that are billed or not.
+    fn add(&mut self, bucket: &rusqlite::Row<'_>, plan: &Plan) -> Result<(), UsageError> {
         let row = &mut self.row;
-        row.calls += bucket.get::<_, u64>(2)?;
+        let calls = bucket.get::<_, u64>(2)?;
+        row.calls += calls;
+        let amounts = if plan.billed {
+            &mut row.amounts
+        } else {
+            row.unbilled_calls += calls;
+            &mut row.unbilled_amounts
+        };
         row.request_bytes = row.request_bytes.saturating_add(bucket.get(3)?);
         row.response_bytes = row.response_bytes.saturating_add(bucket.get(4)?);
         if let Some(text) = bucket.get_ref(5).and_then(|value| Ok(value.as_str_or_null()?))? {
-            let all = row.amounts.entry(plan.to_owned()).or_default();
+            let all = amounts.entry(plan.name.clone()).or_default();
             *all = all.plus(Amount::from_units(amount(Some(text))));
         }
         let latency = bucket.get_ref(6).and_then(|value| Ok(value.as_blob()?))?;
@@ -307,7 +341,40 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     let mut rows: Vec<Row> = rows.collect();
     rows.sort_unstable();
     let (from, to) = (UnixSeconds(span.start), UnixSeconds(span.end));
-    Ok(Report { from, to, rows, ..Report::default() })
+    let prices = prices(&snapshot, &span)?;
+    let costs = total(&prices, rows.iter().map(|row| &row.amounts));
+    let unbilled_costs = total(&prices, rows.iter().map(|row| &row.unbilled_amounts));
+    for row in &mut rows {
+        row.costs = total(&prices, [&row.amounts].into_iter());
+        row.unbilled_costs = total(&prices, [&row.unbilled_amounts].into_iter());
+    }
+    Ok(Report { from, to, rows, costs, unbilled_costs, ..Report::default() })
+}
+
+/// The prices of plans that had one currency all the time.
+fn prices(
+    database: &Connection,
+    span: &Range<u64>,
+) -> Result<BTreeMap<String, Rule>, rusqlite::Error> {
+    let found = price_list::in_period(database, span)?;
+    let one = |(plan, (rule, others)): (String, (Rule, Vec<String>))| {
+        others.iter().all(|other| *other == rule.currency).then_some((plan, rule))
+    };
+    Ok(found.into_iter().filter_map(one).collect())
+}
+
+/// Sums of amounts by plan.
+fn total<'a>(
+    prices: &BTreeMap<String, Rule>,
+    amounts: impl Iterator<Item = &'a BTreeMap<String, Amount>>,
+) -> Vec<Money> {
+    let mut sums = Sums::default();
+    for (plan, amount) in amounts.flatten() {
+        if let Some(Rule { currency, decimals, .. }) = prices.get(plan) {
+            sums.add(currency, *amount, *decimals);
+        }
+    }
+    sums.rounded()
 }
 
 /// The row to which each selected series is added, and the names of rows and plans.
@@ -315,13 +382,20 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
 struct Groups {
     of: HashMap<i64, (usize, usize), foldhash::fast::FixedState>,
     rows: Vec<Row>,
-    plans: Vec<String>,
+    plans: Vec<Plan>,
+}
+
+/// A plan, and whether calls are billed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Plan {
+    name: String,
+    billed: bool,
 }
 
 fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
     let mut found = Groups::default();
     let (mut rows_known, mut plans_known) = (BTreeMap::new(), HashMap::new());
-    let read = "SELECT id, consumer, api, operation, plan, status FROM series";
+    let read = "SELECT id, consumer, api, operation, plan, status, unbilled FROM series";
     let mut read = database.prepare_cached(read)?;
     let mut rows = read.query([])?;
     while let Some(row) = rows.next()? {
@@ -331,12 +405,14 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
             operation: row.get(3)?,
             plan: row.get(4)?,
             status: row.get(5)?,
+            unbilled: row.get(6)?,
         };
         if !is_selected(usage, &series) {
             continue;
         }
-        let plan = *plans_known.entry(series.plan.clone()).or_insert_with(|| {
-            found.plans.push(series.plan.clone());
+        let plan = Plan { name: series.plan.clone(), billed: series.unbilled == 0 };
+        let plan = *plans_known.entry(plan).or_insert_with_key(|plan| {
+            found.plans.push(plan.clone());
             found.plans.len() - 1
         });
         let by = |group| usage.by.contains(&group);
@@ -347,6 +423,7 @@ fn groups(database: &Connection, usage: &Usage) -> Result<Groups, UsageError> {
             operation: named(by(Group::Operation), series.operation),
             plan: named(by(Group::Plan), series.plan),
             status: by(Group::Status).then_some(StatusClass(series.status)),
+            unbilled: by(Group::Unbilled).then_some(series.unbilled),
             ..Row::default()
         };
         let group = *rows_known.entry(group).or_insert_with_key(|group| {

@@ -55,7 +55,8 @@ const STEPS: &[&str] = &[
     include_str!("schema/14_fleet_alerts.sql"),
     include_str!("schema/15_backfill.sql"),
     include_str!("schema/16_resolution_revision.sql"),
-    include_str!("schema/17_configurations.sql"),
+    include_str!("schema/17_unbilled.sql"),
+    include_str!("schema/18_configurations.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.
@@ -207,6 +208,8 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usiz
     if version(connection)? >= steps.len() {
         return version(connection);
     }
+    // A step may replace a table that others refer to. SQLite ignores this within a transaction.
+    connection.pragma_update(None, "foreign_keys", false)?;
     // Another connection may run them now.
     let transaction = connection.transaction()?;
     let found = version(&transaction)?;
@@ -215,6 +218,7 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usiz
         transaction.pragma_update(None, "user_version", number as u32 + 1)?;
     }
     transaction.commit()?;
+    connection.pragma_update(None, "foreign_keys", true)?;
     version(connection)
 }
 
@@ -245,6 +249,32 @@ mod tests {
         assert_eq!((count(&after, "one"), count(&after, "two")), (Ok(1), Ok(0)));
         assert_eq!(version(&after), Ok(2));
         drop(open_with(folder.path(), &[FIRST, SECOND]).unwrap());
+    }
+
+    #[test]
+    fn counts_of_the_version_before_stay_and_are_all_billed() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = open_with(folder.path(), &STEPS[..16]).unwrap();
+        before
+            .execute_batch(
+                "INSERT INTO series VALUES (7, 'acme', 'x', 'GET /', 'gold', 5);
+                 INSERT INTO bucket VALUES (60, 120, 7, 5, 0, 10, '70', x'', 1);
+                 INSERT INTO bucket_inherited VALUES (60, 120, 7, 5, 0, 10, '70', x'');",
+            )
+            .unwrap();
+        drop(before);
+        let after = open(folder.path()).unwrap();
+        let read = "SELECT s.unbilled, s.plan, b.calls, b.amount FROM bucket b
+                    JOIN series s ON s.id = b.series";
+        let found = after
+            .query_row(read, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+        assert_eq!(found, Ok((0, "gold".to_owned(), 5, "70".to_owned())));
+        // The names are unique together with the status, and counts refer to the new table.
+        let add = "INSERT INTO series (consumer, api, operation, plan, status, unbilled)
+                   VALUES ('acme', 'x', 'GET /', 'gold', 5, ?1)";
+        assert!(after.execute(add, [503]).is_ok() && after.execute(add, [0]).is_err());
+        assert!(after.execute("DELETE FROM series WHERE id = 7", []).is_err());
+        assert!(!after.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct Summary {
     /// Name of the consumer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub consumer: String,
-    /// Subject of the verified credential.
+    /// Subject of the verified credential, or the id of an API key: the first digits of its hash.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub principal: String,
     /// Sender: the address of the client.

@@ -1,9 +1,9 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, configuration_history, count, difference, event, explain, export,
-    fleet, invoice, job, journal, lab, limit, live, pool, profile, resubmit, rollout, session,
-    sink, tail, test_request, token, transaction, upstream, usage,
+    Api, audit, configuration, configuration_history, consumer, count, difference, event, explain,
+    export, fleet, invoice, job, journal, lab, limit, live, pool, profile, resubmit, rollout,
+    session, sink, tail, test_request, token, transaction, upstream, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -52,6 +52,7 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(journal::verify))
         .add(Viewer, routes!(invoice::invoices))
         .add(Viewer, routes!(limit::limits))
+        .add(Viewer, routes!(consumer::show))
         .add(Viewer, routes!(upstream::targets))
         .add(Viewer, routes!(upstream::health))
         .add(Viewer, routes!(configuration::routes))

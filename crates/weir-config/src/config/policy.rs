@@ -60,6 +60,15 @@ pub struct Consumer {
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 
+impl KeyHash {
+    /// The first digits of the hash, which name the key: too few to find it by them.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let [a, b, c, d, ..] = self.0;
+        format!("sha256:{a:02x}{b:02x}{c:02x}{d:02x}")
+    }
+}
+
 impl std::fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyHash(…)")

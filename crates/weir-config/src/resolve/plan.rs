@@ -3,6 +3,7 @@
 use super::{Fields, Resolver};
 use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate, RateScope};
 use crate::formats;
+use iso_currency::Currency;
 use strum::VariantNames;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
@@ -45,8 +46,11 @@ settings! {
         tiers = by_hand(Kind::List(&Kind::Object(&TIER))),
         /// Currency code (ISO 4217).
         currency = by_hand(Kind::Format(formats::CURRENCY)).required(),
-        /// Decimals of the total of an invoice; halves are rounded up.
-        decimals: u32 = integer(0, 8).default("2"),
+        /// Decimals of rounded amounts, such as the total of an invoice; halves are rounded away from zero.
+        decimals = by_hand(Kind::Integer(0, 8)).absent("the decimals of the currency (ISO 4217): 2 for EUR, 0 for JPY"),
+        /// Bill gateway errors, too: responses of weir itself with 429 or a 5xx. Rejected calls (429, some
+        /// 503) are metered only with `monitor.counts.rejected`.
+        bill_gateway_errors: bool = boolean().default("false"),
     },
     groups: &[Group { keys: &["per_call", "tiers"], required: false }],
     misspellings: &[
@@ -136,8 +140,12 @@ impl Resolver<'_> {
             per_kib: amount("per_kib").unwrap_or_default(),
             cel,
             tiers: self.tiers(fields.many("tiers")),
+            decimals: fields.integer("decimals").map_or_else(
+                || iso_decimals(fields.text("currency").unwrap_or_default()),
+                |decimals| decimals as u32,
+            ),
             currency: fields.text("currency")?.to_owned(),
-            decimals: PriceKeys::read(fields).decimals,
+            bill_gateway_errors: PriceKeys::read(fields).bill_gateway_errors,
         })
     }
 
@@ -211,6 +219,12 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// Decimals of the minor unit of a currency; 2 if ISO 4217 has none for it, or does not know it.
+fn iso_decimals(currency: &str) -> u32 {
+    let currency = Currency::from_code(currency);
+    currency.and_then(Currency::exponent).map_or(2, u32::from)
 }
 
 fn key_hash(text: &str) -> Option<KeyHash> {

@@ -131,6 +131,20 @@ fn a_bucket_has_what_was_counted() {
 }
 
 #[test]
+fn what_is_not_billed_has_no_amount() {
+    let mut test = Test::new(true, &[]);
+    test.count(0, "orders", 5, 3);
+    let batch = test.queue.begin(0).unwrap();
+    batch.database.execute("UPDATE series SET unbilled = 503", []).unwrap();
+    let event = bucket_event(&changed(&batch.database, T + 60, 9).unwrap()[0]);
+    let of = |name: &str| event.data[name].clone();
+    assert_eq!(
+        (of("amount"), of("unbilled"), of("unbilled_amount")),
+        (json!("0"), json!(503), json!("1.5"))
+    );
+}
+
+#[test]
 fn an_alert_is_told_once_per_crossing() {
     let mut test = Test::new(false, &[alert(AlertRule::Calls { above: 10 })]);
     test.count(0, "orders", 2, 10);

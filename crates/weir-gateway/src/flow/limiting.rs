@@ -9,7 +9,7 @@ use weir_http::rejection::Rejection;
 use weir_limit::{
     Ask, Caller, Denial, LimitPlan, LimitRejection, LimitStatus, Moment, OnShortage, RouteLimits,
 };
-use weir_model::{duration_in_words, stage};
+use weir_model::stage;
 use weir_telemetry::stats::WorkerStats;
 
 /// Checks the consumer's plan and the limits of API and route.
@@ -88,10 +88,9 @@ fn beyond_limit(plan: &LimitPlan, rejection: LimitRejection, stats: &WorkerStats
     let over_quota = problem == Problem::QuotaExhausted;
     let counter = if over_quota { &stats.over_quota } else { &stats.limited };
     counter.add(1);
-    let wait = limit_status.retry_after.unwrap_or_default();
     let limit = plan.policy_of(&limit_status);
-    let wait = duration_in_words(wait);
-    let why = format!("limit {limit} is exhausted; retry in {wait}");
+    // Without the time to wait, which `Retry-After` has: rejections are counted by this text.
+    let why = format!("limit {limit} is exhausted");
     Rejection::new(problem).recorded(why)
 }
 

@@ -21,6 +21,7 @@ pub struct CallRecord<'a> {
     pub retries: u8,
     pub outcome: Outcome,
     pub status: u16,
+    pub problem_status: u16,
     /// Lengths of the bodies, as in [`super::BodyMetadata`].
     pub request_bytes: u64,
     pub response_bytes: u64,
@@ -68,6 +69,7 @@ impl<'a> CallRecord<'a> {
                     Some(Position::from_bits(u64::from_le_bytes(value.try_into().ok()?)));
             }
             48 => self.retries = *value.first()?,
+            53 => self.problem_status = u16::from_le_bytes(value.try_into().ok()?),
             _ => {}
         }
         Some(())
@@ -88,6 +90,7 @@ impl<'a> CallRecord<'a> {
             retries: one.retries,
             outcome: one.outcome,
             status: one.status,
+            problem_status: one.problem_status,
             request_bytes: one.request.length,
             response_bytes: one.response.length,
             micros: total.map_or(0, |(_, duration)| *duration),

@@ -187,8 +187,9 @@ impl Transaction {
             }
             50 => set(&mut self.detail, value),
             51 => set(&mut self.upstream_target, value),
-            53 => set(&mut self.configuration, value),
+            54 => set(&mut self.configuration, value),
             52 => self.attempts.push(attempt(value)?),
+            53 => self.problem_status = u16::from_le_bytes(value.try_into().ok()?),
             44 => self.shortened = true,
             45 => self.damaged = true,
             46 => {

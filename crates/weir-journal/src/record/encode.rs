@@ -95,7 +95,7 @@ impl Completed<'_> {
             && put(out, 50, self.detail.as_bytes())
             && put(out, 34, self.upstream.as_bytes())
             && put(out, 51, self.upstream_target.as_bytes())
-            && put(out, 53, self.configuration.as_bytes())
+            && put(out, 54, self.configuration.as_bytes())
             && self.attempts.iter().all(|attempt| put_attempt(out, attempt))
             && put(out, 35, self.head)
             && put(out, 39, self.request_body)
@@ -115,6 +115,9 @@ impl Completed<'_> {
 fn encode_end(out: &mut Vec<u8>, end: &Completed<'_>) {
     let [a, b] = end.status.to_le_bytes();
     put(out, 32, &[end.outcome as u8, a, b]);
+    if end.problem_status != 0 {
+        put(out, 53, &end.problem_status.to_le_bytes());
+    }
     if end.discarded != Discarded::Nothing {
         put(out, 47, &[end.discarded as u8]);
     }

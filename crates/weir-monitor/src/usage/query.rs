@@ -9,12 +9,13 @@ use utoipa::IntoParams;
 /// Supported steps in seconds.
 const STEPS: [(&str, u64); 3] = [("minute", 60), ("hour", 3600), ("day", 86_400)];
 /// Supported groupings.
-const GROUPS: [(&str, Group); 5] = [
+const GROUPS: [(&str, Group); 6] = [
     ("consumer", Group::Consumer),
     ("api", Group::Api),
     ("operation", Group::Operation),
     ("plan", Group::Plan),
     ("status", Group::Status),
+    ("unbilled", Group::Unbilled),
 ];
 
 /// A usage query.
@@ -29,7 +30,7 @@ pub struct UsageQuery {
     /// End, likewise; default: now. The minute that contains it is not included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Grouping, separated by commas: `consumer`, `api`, `operation`, `plan`, `status`.
+    /// Grouping, separated by commas: `consumer`, `api`, `operation`, `plan`, `status`, `unbilled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Time step: `minute`, `hour` or `day` (UTC).

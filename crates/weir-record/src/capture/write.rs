@@ -67,6 +67,7 @@ impl Recording {
             outcome,
             status: of.response.status,
             problem: of.problem.filter(|_| !count_only).map(Problem::slug).unwrap_or_default(),
+            problem_status: of.problem.map(Problem::status).unwrap_or_default(),
             detail: of.reason.filter(|_| !count_only).unwrap_or_default(),
             upstream: if count_only { "" } else { of.upstream },
             upstream_target: if count_only { "" } else { of.upstream_target },
@@ -207,7 +208,7 @@ impl Recording {
         let principal = request.principal;
         let auth = principal.and_then(|p| p.auth());
         let result = write(&Received {
-            principal: principal.and_then(|p| p.subject()).unwrap_or_default(),
+            principal: principal.and_then(|p| p.recorded()).unwrap_or_default(),
             client: std::str::from_utf8(client).unwrap_or_default(),
             https: request.client.https,
             method: request.head.method_name(),

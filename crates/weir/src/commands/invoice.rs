@@ -7,14 +7,17 @@ use crate::table::table;
 use crate::{data_folder, escape, output};
 use weir_admin::{FleetVerification, invoice};
 use weir_fleet::verify::{UsageDifference, UsageVerification};
-use weir_monitor::billing::{Invoice, InvoiceQuery, find_invoices};
+use weir_monitor::Money;
+use weir_monitor::billing::{Invoice, InvoiceQuery, Total, Unbilled, find_invoices, totals};
 use weir_store::gaps::Gaps;
 use weir_tracker::document::MissingNode;
 
 /// Arguments of `weir invoice`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Amounts are exact decimals; only the total due is rounded, half up, to the decimals of the currency.
+Amounts are rounded to the decimals of the currency, half away from zero, and exact beside that. The
+total due is the exact sum, rounded once. Calls that weir itself has rejected (429) or failed (5xx) are
+listed, and not billed unless the plan says so.
 The invoice of a period that has not ended, or is not fully metered, is provisional.
 
 Examples:
@@ -74,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         format if args.json || format == Format::Json => output::json_lines(&invoices)?,
         Format::Csv => output::text(&invoice::csv(&invoices)),
         Format::Html => output::text(&invoice::html(&invoices)),
-        Format::Table | Format::Json => invoices.iter().for_each(show),
+        Format::Table | Format::Json => show_all(&invoices),
     }
     Ok(Exit::Success)
 }
@@ -128,6 +131,18 @@ fn invoices(args: &Args) -> anyhow::Result<Vec<Invoice>> {
     args.source.server.client()?.get(&with_query("/v1/invoices", &parameters)?)
 }
 
+fn show_all(invoices: &[Invoice]) {
+    invoices.iter().for_each(show);
+    if invoices.len() > 1 {
+        output::line(&format!("{} invoices", invoices.len()));
+        totals(invoices).iter().for_each(show_total);
+    }
+}
+
+fn show_total(Total { currency, exact, due }: &Total) {
+    output::line(&escape::line(&format!("due: {due} {currency} (exact: {exact})")));
+}
+
 fn show(invoice: &Invoice) {
     let provisional = if invoice.provisional { ", provisional" } else { "" };
     let Invoice { consumer, period, zone, .. } = invoice;
@@ -139,20 +154,51 @@ fn show(invoice: &Invoice) {
     }
     invoice.unreported.iter().for_each(|node| output::line(&escape::line(&node.to_string())));
     let lines = invoice.lines.iter().map(|line| {
-        let amount = format!("{} {}", line.amount, line.currency);
+        let rounded = format!("{} {}", line.rounded, line.currency);
         let (calls, bytes) = (line.calls.to_string(), line.bytes.to_string());
-        [&line.plan, &line.api, &line.operation, &calls, &bytes, &amount].map(|t| escape::line(t))
+        let names = [&line.plan, &line.api, &line.operation];
+        let numbers = [&calls, &bytes, &rounded, &line.amount.to_string()];
+        row(names.map(String::as_str), numbers.map(String::as_str))
     });
     let tiers = invoice.tiers.iter().map(|tier| {
         let calls = format!("{} to {}", tier.first, tier.last);
         let what = format!("{} each", tier.per_call);
-        let amount = format!("{} {}", tier.amount, tier.currency);
-        [tier.plan.as_str(), "", &what, &calls, "", &amount].map(escape::line)
+        let rounded = format!("{} {}", tier.rounded, tier.currency);
+        row([&tier.plan, "", &what], [&calls, "", &rounded, &tier.amount.to_string()])
     });
-    let rows: Vec<[String; 6]> = lines.chain(tiers).collect();
-    output::text(&table(["PLAN", "API", "OPERATION", "CALLS", "BYTES", "AMOUNT"], &rows));
-    for total in &invoice.totals {
-        let due = format!("due: {} {} (exact: {})", total.due, total.currency, total.exact);
-        output::line(&escape::line(&due));
+    let rows: Vec<[String; 7]> = lines.chain(tiers).collect();
+    output::text(&table(["PLAN", "API", "OPERATION", "CALLS", "BYTES", "AMOUNT", "EXACT"], &rows));
+    invoice.totals.iter().for_each(show_total);
+    show_unbilled(&invoice.unbilled);
+}
+
+fn row(names: [&str; 3], numbers: [&str; 4]) -> [String; 7] {
+    let [plan, api, operation] = names;
+    let [calls, bytes, rounded, exact] = numbers;
+    [plan, api, operation, calls, bytes, rounded, exact].map(escape::line)
+}
+
+fn show_unbilled(Unbilled { lines, tiers, totals }: &Unbilled) {
+    if lines.is_empty() {
+        return;
+    }
+    let lines = lines.iter().map(|line| {
+        let rounded = format!("{} {}", line.rounded, line.currency);
+        let (calls, status) = (line.calls.to_string(), line.status.to_string());
+        let names = [&line.plan, &line.api, &line.operation];
+        let numbers = [&calls, &status, &rounded, &line.amount.to_string()];
+        row(names.map(String::as_str), numbers.map(String::as_str))
+    });
+    let tiers = tiers.iter().map(|tier| {
+        let rounded = format!("{} {}", tier.rounded, tier.currency);
+        let calls = tier.calls.to_string();
+        row([&tier.plan, "", "tiers"], [&calls, "", &rounded, &tier.amount.to_string()])
+    });
+    let rows: Vec<[String; 7]> = lines.chain(tiers).collect();
+    output::line("not billed:");
+    output::text(&table(["PLAN", "API", "OPERATION", "CALLS", "STATUS", "AMOUNT", "EXACT"], &rows));
+    for Money { currency, exact, rounded } in totals {
+        let all = format!("not billed: {rounded} {currency} (exact: {exact})");
+        output::line(&escape::line(&all));
     }
 }

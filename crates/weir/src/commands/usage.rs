@@ -4,7 +4,7 @@ use super::data_source::DataSourceArgs;
 use crate::admin_client::with_query;
 use crate::table::{Column, render};
 use crate::{data_folder, escape, output};
-use weir_monitor::{Report, Row, UsageQuery};
+use weir_monitor::{Money, Report, Row, UsageQuery};
 use weir_store::gaps::Gaps;
 
 /// Arguments of `weir usage`.
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// End, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Group by: consumer, api, operation, plan, status
+    /// Group by: consumer, api, operation, plan, status, unbilled (status of what is not billed)
     #[arg(long, value_name = "WHAT,…", default_value = "consumer")]
     by: String,
     /// Interval of the rows: minute, hour or day (UTC)
@@ -83,6 +83,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     } else {
         output::text(&table(&rows));
+        for Money { currency, exact, rounded } in &report.costs {
+            let total = format!("total: {rounded} {currency} (exact: {exact}), without tiers");
+            output::line(&escape::line(&total));
+        }
     }
     if let Some(missing) = report.missing.count_note() {
         output::note(&missing);
@@ -95,13 +99,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn table(rows: &[&Row]) -> String {
     type Cell = fn(&Row) -> Option<String>;
     type Figure = fn(&Row) -> String;
-    let names: [(&str, Cell); 6] = [
+    let names: [(&str, Cell); 7] = [
         ("TIME", |row| row.time.map(|time| time.to_string())),
         ("CONSUMER", |row| row.consumer.clone()),
         ("API", |row| row.api.clone()),
         ("OPERATION", |row| row.operation.clone()),
         ("PLAN", |row| row.plan.clone()),
         ("STATUS", |row| row.status.map(|class| class.to_string())),
+        ("UNBILLED", |row| row.unbilled.map(|status| status.to_string())),
     ];
     let numbers: [(&str, Figure); 6] = [
         ("CALLS", |row| row.calls.to_string()),
@@ -129,7 +134,26 @@ fn table(rows: &[&Row]) -> String {
     let numbers =
         numbers.map(|(name, cell)| column(name, rows.iter().map(|row| cell(row)).collect(), true));
     columns.extend(numbers);
+    let money: [(&str, Figure); 3] = [
+        ("AMOUNT", |row| rounded(&row.costs)),
+        ("CALLS NOT BILLED", |row| match row.unbilled_calls {
+            0 => String::new(),
+            calls => calls.to_string(),
+        }),
+        ("AMOUNT NOT BILLED", |row| rounded(&row.unbilled_costs)),
+    ];
+    for (name, cell) in money {
+        let cells: Vec<String> = rows.iter().map(|row| cell(row)).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            columns.push(column(name, cells, true));
+        }
+    }
     render(&columns)
+}
+
+fn rounded(costs: &[Money]) -> String {
+    let cost = |Money { currency, rounded, .. }: &Money| format!("{rounded} {currency}");
+    escape::line(&costs.iter().map(cost).collect::<Vec<_>>().join(", "))
 }
 
 fn milliseconds(micros: u64) -> String {

@@ -4,4 +4,5 @@ mod invoices;
 pub(crate) mod sink;
 mod standings;
 mod triggers;
+mod unbilled;
 mod usage;

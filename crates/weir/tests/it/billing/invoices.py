@@ -17,6 +17,9 @@ from decimal import Decimal
 
 decimal.getcontext().prec = 60
 
+# Digits of the minor unit.
+ISO_4217 = {"EUR": 2, "JPY": 0, "USD": 2}
+
 
 def by_expression(call):
     """The one expression that the test uses, written again."""
@@ -66,7 +69,8 @@ def main(export, rules, begin, end):
         tiers = list(of_tiers(rule, sum(line[0] for line in own.values())))
         exact = sum((line[2] for line in own.values()), Decimal(0))
         exact += sum((tier[2] for tier in tiers), Decimal(0))
-        due = exact.quantize(Decimal(1).scaleb(-rule.get("decimals", 2)), decimal.ROUND_HALF_UP)
+        decimals = rule.get("decimals", ISO_4217[rule["currency"]])
+        due = exact.quantize(Decimal(1).scaleb(-decimals), decimal.ROUND_HALF_UP)
         print(json.dumps({
             "consumer": consumer,
             "lines": [[*key, line[0], line[1], text(line[2])] for key, line in own.items()],

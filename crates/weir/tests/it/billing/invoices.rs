@@ -14,7 +14,7 @@ const CEL: &str = "call.status >= 500 ? 0.0 : 0.1 * 3.0 + double(call.response_b
 fn plans() -> Value {
     json!({
         "gold": {"per_call": "0.0004", "per_kib": "0.00000007", "currency": "EUR"},
-        "silver": {"cel": CEL, "currency": "JPY", "decimals": 0},
+        "silver": {"cel": CEL, "currency": "JPY"},
         "bronze": {"per_kib": "0.00012345", "currency": "USD", "decimals": 4, "tiers": [
             {"up_to": 10, "per_call": "0.3"},
             {"up_to": 35, "per_call": "0.07"},
@@ -237,7 +237,7 @@ fn a_script_that_only_knows_the_metadata_comes_to_the_same_decimals() {
     let csv = formats("csv").text();
     assert!(
         csv.contains(&format!("\r\ndue,acme,{period},"))
-            && csv.contains(&format!(",EUR,{due}\r\n"))
+            && csv.contains(&format!(",EUR,{due},{due},\r\n"))
     );
     let html = formats("html");
     assert_eq!(html.header("content-type"), Some("text/html; charset=utf-8"));

@@ -41,7 +41,9 @@ fn invoices_are_of_the_whole_fleet_and_provisional_until_all_have_reported() {
         "auth: {{keys: {{api_key: {{header: x-key}}}}}}\n\
          plans: {{gold: {{price: {{per_call: \"0.25\", currency: EUR}}}}}}\n\
          consumers: {{acme: {{plan: gold, api_keys: [\"{}\"]}}}}\n\
-         apis: {{y: {{base: /paid, auth: keys, routes: [{{get: /, reply: {{text: hi}}}}]}}}}\n",
+         upstreams: {{gone: {{targets: [\"http://127.0.0.1:1\"]}}}}\n\
+         apis: {{y: {{base: /paid, auth: keys, routes: [{{get: /, reply: {{text: hi}}}}, \
+         {{op: gone, get: /gone, proxy: gone}}]}}}}\n",
         key_hash("k")
     );
     let database = Postgres::start();
@@ -52,12 +54,18 @@ fn invoices_are_of_the_whole_fleet_and_provisional_until_all_have_reported() {
         let mut client = server.connect();
         for _ in 0..calls {
             assert_eq!(client.request("GET", "/paid", &[("x-key", "k")], "").status, 200);
+            assert_eq!(client.request("GET", "/paid/gone", &[("x-key", "k")], "").status, 502);
         }
     }
     let day = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let invoice = || json(&one, &["invoice", "--period", &day, "--json"]);
     eventually("all calls are in the invoice", || invoice()["lines"][0]["calls"] == 5);
     assert_eq!(invoice()["totals"][0]["due"], "1.25");
+    // What the gateway itself fails is not billed, on any node. Earlier versions write no status.
+    let excluded = || invoice()["unbilled"]["lines"][0].clone();
+    eventually("all of it is in the invoice", || excluded()["calls"] == 5);
+    assert_eq!((&excluded()["status"], &excluded()["rounded"]), (&502.into(), &"1.25".into()));
+    assert_eq!(database.query("SELECT count(*) FROM weir.series WHERE unbilled = 502").trim(), "1");
     assert_eq!(invoice()["provisional"], true);
     // The day is over, and both have counted all of it.
     let settle =

@@ -16,6 +16,9 @@ pub struct Rule {
     pub decimals: u32,
     /// Prices by volume.
     pub tiers: Vec<Tier>,
+    /// Gateway errors are billed.
+    #[serde(default)]
+    pub bill_gateway_errors: bool,
 }
 
 /// Records the prices of all plans, which are in force from `now` on, in seconds since 1970.
@@ -55,20 +58,24 @@ pub fn record_prices<'a>(
 
 fn text(price: Option<&Price>) -> String {
     let Some(price) = price else { return "null".to_owned() };
-    json!({
+    let mut rule = json!({
         "currency": price.currency,
         "decimals": price.decimals,
         "per_call": price.per_call,
         "per_kib": price.per_kib,
         "cel": price.cel.as_ref().map(weir_expr::Expr::source),
         "tiers": price.tiers,
-    })
-    .to_string()
+    });
+    // Absent otherwise, as earlier versions wrote it: their prices are no other ones.
+    if price.bill_gateway_errors {
+        rule["bill_gateway_errors"] = true.into();
+    }
+    rule.to_string()
 }
 
 /// The prices of a period by plan: for each the price in force at the end, and its earlier
 /// currencies.
-pub(super) fn in_period(
+pub(crate) fn in_period(
     connection: &Connection,
     period: &Range<u64>,
 ) -> rusqlite::Result<BTreeMap<String, (Rule, Vec<String>)>> {
@@ -104,7 +111,15 @@ mod tests {
 
     fn price(currency: &str, tiers: Vec<Tier>) -> Price {
         let (per_call, per_kib) = (Amount::ZERO, Amount::ZERO);
-        Price { per_call, per_kib, cel: None, tiers, currency: currency.to_owned(), decimals: 2 }
+        Price {
+            per_call,
+            per_kib,
+            cel: None,
+            tiers,
+            currency: currency.to_owned(),
+            decimals: 2,
+            bill_gateway_errors: false,
+        }
     }
 
     #[test]
