@@ -60,7 +60,21 @@ const jobs = createRoute({
 export const job = createRoute({
   getParentRoute,
   path: "/jobs/$number",
+  validateSearch: (search: Record<string, unknown>): { state?: string; reason?: string } => {
+    const [state, reason] = [text(search.state), text(search.reason)];
+    return { ...(state && { state }), ...(reason && { reason }) };
+  },
   component: lazyRouteComponent(() => import("./jobs/job-page"), "JobPage"),
+});
+
+const compare = createRoute({
+  getParentRoute,
+  path: "/compare",
+  validateSearch: (search: Record<string, unknown>): { a?: string; b?: string } => {
+    const [a, b] = [text(search.a), text(search.b)];
+    return { ...(a && { a }), ...(b && { b }) };
+  },
+  component: lazyRouteComponent(() => import("./compare/page"), "ComparePage"),
 });
 
 const monitor = createRoute({
@@ -141,7 +155,7 @@ const access = createRoute({
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
+const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, compare, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

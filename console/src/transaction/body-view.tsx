@@ -109,7 +109,8 @@ function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyMet
   );
 }
 
-function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["Body"] }) {
+/** Why a recorded body is not the one that was sent, in words. */
+export function bodyNotes(facts: Schemas["BodyMetadata"], body: Schemas["Body"]): string[] {
   const words: string[] = [];
   if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded because of body_limit`);
   if (facts.withheld) words.push(`the body was withheld because it could not be redacted (${facts.withheld})`);
@@ -119,6 +120,11 @@ function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["B
   if (body.cut) words.push("the first MiB is shown; download it for all bytes");
   if (facts.length > 0 && facts.stored === 0 && !facts.withheld) words.push("the body was not recorded, or its retention has ended");
   if (facts.length === 0) words.push("there was no body");
+  return words;
+}
+
+function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["Body"] }) {
+  const words = bodyNotes(facts, body);
   return words.length > 0 ? <p className="muted body-why">{`${words.join("; ")}.`.replace(/^./, (c) => c.toUpperCase())}</p> : null;
 }
 

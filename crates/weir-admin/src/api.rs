@@ -11,6 +11,7 @@ mod export;
 mod fleet;
 mod invoice;
 mod job;
+mod job_item;
 mod journal;
 mod lab;
 mod limit;

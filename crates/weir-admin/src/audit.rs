@@ -27,6 +27,8 @@ pub(crate) enum Action {
     Resolve,
     /// Creates a job for a query; options.
     MakeJob,
+    /// Creates a job that retries transactions of a job, by its number; options.
+    RetryJob,
     /// Runs a job, by its number; options.
     RunJob,
     /// Pauses a job.
@@ -74,7 +76,7 @@ impl Action {
             Self::Show | Self::Resubmit | Self::Resolve => "transaction",
             Self::Search | Self::Count | Self::Export | Self::MakeJob => "query",
             Self::Explain | Self::Try => "request",
-            Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
+            Self::RetryJob | Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
             Self::Backfill => "sink",

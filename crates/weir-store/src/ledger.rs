@@ -6,10 +6,17 @@
 
 mod attempt;
 mod copy;
+mod item;
 mod job;
 
-pub use attempt::{Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent};
+pub use attempt::{
+    Again, Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent,
+};
 pub use copy::{ResolutionCopy, copy_resolution};
+pub use item::{
+    ItemState, JobTransaction, JobTransactions, ListItems, MAX_RETRIES, RetryBlocker, RetryJob,
+    read_states, reason_words, states_text,
+};
 pub use job::{
     DEFAULT_RATE, Job, JobAction, JobChange, JobItem, JobState, MAX_ITEMS, NewJob, PreviewItem,
     RATES, StateCount, find_job, set_item,

@@ -2,8 +2,8 @@
 
 use super::{
     Api, audit, configuration, count, difference, event, explain, export, fleet, invoice, job,
-    journal, lab, limit, live, pool, profile, resubmit, rollout, session, sink, tail, test_request,
-    token, transaction, upstream, usage,
+    job_item, journal, lab, limit, live, pool, profile, resubmit, rollout, session, sink, tail,
+    test_request, token, transaction, upstream, usage,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -104,6 +104,8 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(job::list, job::create))
         .add(Operator, routes!(job::show))
         .add(Operator, routes!(job::act))
+        .add(Operator, routes!(job_item::list))
+        .add(Operator, routes!(job_item::retry))
         .add_for_nodes(Operator, routes!(job::find_items))
         .add_for_nodes(Operator, routes!(job::send_items))
         .add(Admin, routes!(audit::list))
