@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
+import { work } from "./jobs.mjs";
 import { rollouts } from "./rollouts.mjs";
 import { send } from "./server.mjs";
 
@@ -14,6 +15,7 @@ const PAGES = {
   traffic: "/console/traffic/api/orders",
   consumer: "/console/traffic/consumer/acme",
   jobs: "/console/jobs",
+  compare: "/console/compare",
   monitor: "/console/monitor",
   apis: "/console/apis",
   description: "/console/apis/described",
@@ -556,4 +558,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...fleets, rollouts, ...interrupted };

@@ -1,7 +1,6 @@
 // Invoices: display, print, download.
 
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { NodeChoice, UnreportedNodes } from "../fleet/choice";
@@ -10,15 +9,16 @@ import { Named } from "../traffic/named";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, Empty, Failure, Loading, Table, Time } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
 import { MeteringOff } from "./metering-off";
 
 type Invoice = Schemas["Invoice"];
 
 export function Invoices() {
   const session = useSession();
-  const [period, setPeriod] = useState(new Date().toISOString().slice(0, 7));
-  const [zone, setZone] = useState("UTC");
-  const [node, setNode] = useState("");
+  const [period, setPeriod] = useSearchText("period", new Date().toISOString().slice(0, 7), true);
+  const [zone, setZone] = useSearchText("zone", "UTC", true);
+  const [node, setNode] = useSearchText("node");
   const query = { period, zone, ...(node ? { node } : {}) };
   const isPeriod = /^\d{4}(-\d{2}){0,2}$/.test(period);
   const invoices = useQuery({

@@ -14,17 +14,23 @@ import { Icon } from "../ui/icons";
 import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
 import { transactionOf } from "../transaction/queries";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import { BulkDialog } from "./bulk";
 import { DifferencePanel } from "./difference";
+import { ColumnChoice } from "./column-choice";
+import { columnsOf, hasKeys, usualColumns } from "./columns";
 import { Facets } from "./facets";
 import { Histogram } from "./histogram";
 import { HitList } from "./list";
 import { type Counts, counts, pages, queryError } from "./queries";
 import { SearchBar } from "./search-bar";
+import { ViewMenu } from "./view-menu";
 
 export function TrackerPage() {
   const { q: query = "", differs } = useSearch({ strict: false }) as { q?: string; differs?: string };
+  const [columnNames, setColumns] = useSearchText("columns");
+  const columns = useMemo(() => columnsOf(columnNames), [columnNames]);
   const [range, setRange] = useRange();
   const navigate = useNavigate();
   // Each count of business keys is audited, so not every two seconds.
@@ -32,7 +38,7 @@ export function TrackerPage() {
   const session = useSession();
   const [follow, setFollow] = useState(false);
   const every = follow ? 2000 : (false as const);
-  const found = useInfiniteQuery({ ...pages(query, range), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
+  const found = useInfiniteQuery({ ...pages(query, range, keys && !follow && hasKeys(columns)), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
   const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
   const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
   const known = useKnown(summary.data);
@@ -46,7 +52,7 @@ export function TrackerPage() {
       void transactionOf(next, queries).then((id) => {
         if (id) void navigate({ to: "/transactions/$id", params: { id } });
       });
-      void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined })) as never });
+      void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined, selected: undefined })) as never });
       if (next === query) {
         void found.refetch();
         void summary.refetch();
@@ -86,6 +92,8 @@ export function TrackerPage() {
                 What differs
               </button>
             )}
+            <ViewMenu />
+            <ColumnChoice columns={columns ?? usualColumns(hits[0]?.node !== undefined)} keys={keys ? (known.key ?? []) : []} onChange={setColumns} />
             <Actions query={query} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
@@ -96,7 +104,7 @@ export function TrackerPage() {
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />
           ) : hits.length > 0 ? (
-            <HitList hits={hits} query={query} hasMore={found.hasNextPage} loadMore={more} />
+            <HitList hits={hits} columns={columns} query={query} hasMore={found.hasNextPage} loadMore={more} />
           ) : (
             !found.isError && <NoResults query={query} onClear={() => search("")} />
           )}

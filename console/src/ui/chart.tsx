@@ -2,7 +2,9 @@
 
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
+import { clock, day } from "../format/format";
 import { color, useTheme } from "../shell/theme";
+import { useZone } from "../time/zone";
 
 export interface Series {
   label: string;
@@ -32,6 +34,7 @@ export function Chart({ label, data, series, height, range, format, onBrush, syn
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const theme = useTheme();
+  const zone = useZone();
   const now = useRef({ onBrush, format, range });
   now.current = { onBrush, format, range };
   const names = series.map((one) => `${one.label} ${one.color}`).join();
@@ -47,7 +50,7 @@ export function Chart({ label, data, series, height, range, format, onBrush, syn
       observer.disconnect();
       drawn.destroy();
     };
-  }, [theme, height, names, sync]);
+  }, [theme, zone, height, names, sync]);
 
   useEffect(() => {
     plot.current?.setData(data);
@@ -96,14 +99,13 @@ function options(width: number, height: number, series: Series[], now: { current
 }
 
 function clockAxis(): Partial<uPlot.Axis> {
-  const two = (value: number) => String(value).padStart(2, "0");
   return {
     values: (_, all, __, ___, step) =>
       all.map((value) => {
         const at = new Date(value * 1000);
-        if (step >= 86400 || (at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0)) return `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-        const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
-        return step < 60 ? `${clock}:${two(at.getSeconds())}` : clock;
+        const text = clock(at, false);
+        if (step >= 86400 || text === "00:00:00") return day(at).slice(5);
+        return step < 60 ? text : text.slice(0, 5);
       }),
   };
 }
@@ -141,7 +143,7 @@ function tip(series: Series[], now: { current: Pick<Props, "format"> }): uPlot.P
           const value = plot.data[index + 1]?.[at];
           return `${one.label}  ${value == null ? "–" : now.current.format(value)}`;
         });
-        element.textContent = [new Date(seconds * 1000).toLocaleTimeString(), ...lines].join("\n");
+        element.textContent = [clock(new Date(seconds * 1000), false), ...lines].join("\n");
         const left = plot.cursor.left ?? 0;
         const isRight = left > plot.over.clientWidth / 2;
         element.style.left = isRight ? "" : `${left + 12}px`;
@@ -156,7 +158,7 @@ export function Legend({ series }: { series: Series[] }) {
     <span className="legend">
       {series.map((one) => (
         <span key={one.label}>
-          <i style={{ background: `var(${one.color})` }} aria-hidden="true" />
+          <i className={one.dash ? "dashed" : undefined} style={{ background: one.dash ? `repeating-linear-gradient(90deg, var(${one.color}) 0 4px, transparent 4px 7px)` : `var(${one.color})` }} aria-hidden="true" />
           {one.label}
         </span>
       ))}

@@ -30,6 +30,7 @@ mod token;
 mod transaction;
 mod upstream;
 mod usage;
+mod view;
 
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};

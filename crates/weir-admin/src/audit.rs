@@ -35,6 +35,10 @@ pub(crate) enum Action {
     PauseJob,
     /// Cancels a job.
     CancelJob,
+    /// Saves a view of the console, by its name; query of the address.
+    SaveView,
+    /// Deletes a view of the console, by its name.
+    DeleteView,
     /// Creates a token, by its id.
     MakeToken,
     /// Revokes a token, by its id.
@@ -77,6 +81,7 @@ impl Action {
             Self::Search | Self::Count | Self::Export | Self::MakeJob => "query",
             Self::Explain | Self::Try => "request",
             Self::RetryJob | Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
+            Self::SaveView | Self::DeleteView => "view",
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
             Self::Backfill => "sink",

@@ -56,6 +56,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/15_backfill.sql"),
     include_str!("schema/16_resolution_revision.sql"),
     include_str!("schema/17_retries.sql"),
+    include_str!("schema/18_views.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

@@ -9,6 +9,7 @@ pub mod clock;
 mod database;
 pub mod gaps;
 pub mod ledger;
+pub mod views;
 
 pub use database::{
     StoreError, copy, damage, describe, exists, in_memory, is_in_use, move_aside, open,
