@@ -89,6 +89,8 @@ async function jobs({ server, browser }) {
 
 /** A shared link shows the same view: columns, time zone, selection, comparison; and views have names. */
 async function views({ server, browser }) {
+  const headers = { "content-type": "application/json", "x-api-key": server.keys.acme.key };
+  await send(`${server.base}/orders`, { method: "POST", headers, body: '{"orderId":"V-1"}' });
   const { page, context, problems } = await visit(browser);
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/tracker?q=api%3Aorders+status%3A500`);
@@ -99,7 +101,7 @@ async function views({ server, browser }) {
   await page.keyboard.press("Escape");
   await page.waitForURL(/columns=/);
   await page.getByRole("columnheader", { name: "order", exact: true }).waitFor();
-  await page.getByRole("cell", { name: "B-1" }).first().waitFor();
+  await page.getByRole("cell", { name: "V-1" }).first().waitFor();
   await page.locator("h1").first().evaluate(() => document.activeElement?.blur());
   await page.keyboard.press("j");
   await page.waitForURL(/selected=/);
@@ -129,7 +131,7 @@ async function views({ server, browser }) {
   await other.page.getByText("UTC+09:00").first().waitFor();
   await other.page.getByRole("columnheader", { name: "Plan" }).waitFor();
   await other.page.locator('[role=row][aria-selected="true"]').waitFor();
-  assert.equal(await other.page.getByRole("cell", { name: "B-1" }).count(), 0, "keys are payload");
+  assert.equal(await other.page.getByRole("cell", { name: "V-1" }).count(), 0, "keys are payload");
   assert.deepEqual(await violations(other.page), []);
   await other.page.goto(`${server.admin}/console/`);
   await other.page.getByRole("button", { name: /^Go to/ }).click();
@@ -142,6 +144,11 @@ async function views({ server, browser }) {
 
   await page.goto(`${server.admin}/console/traffic/api/orders?range=5m&compare=previous`);
   await page.getByText("all, range before").waitFor();
+  const now = Math.floor(Date.now() / 1000) * 1000;
+  const at = (before) => encodeURIComponent(new Date(now - before).toISOString());
+  await page.goto(`${server.admin}/console/traffic/api/orders?from=${at(6000)}&to=${at(0)}&compare=previous`);
+  await page.getByText("compared with the range before").waitFor();
+  assert.match(await page.locator(".numbers").first().textContent(), /Number[\d\s]+\([+−±][\d.]+ %\)/);
   await picture(page, "previous");
   assert.deepEqual(await violations(page), []);
   // The heatmap by keyboard.

@@ -33,7 +33,7 @@ const overview = createRoute({
 export const tracker = createRoute({
   getParentRoute,
   path: "/tracker",
-  validateSearch: texts("q", "differs", "columns", "selected"),
+  validateSearch: texts("q", "differs", "columns", "selected", "follow"),
   component: lazyRouteComponent(() => import("./tracker/page"), "TrackerPage"),
 });
 

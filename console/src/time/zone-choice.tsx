@@ -3,7 +3,7 @@
 import { useMemo } from "react";
 import { zone } from "../format/format";
 import { useSearchText } from "../url/use-search-text";
-import { keepZone, LOCAL, useZone, zoneOf } from "./zone";
+import { applyZone, keepZone, LOCAL, useZone, zoneOf } from "./zone";
 
 export function ZoneChoice() {
   const name = useZone();
@@ -12,6 +12,8 @@ export function ZoneChoice() {
   const choose = (next: string) => {
     if (!zoneOf(next)) return;
     keepZone(next);
+    // The address may have no zone before and after.
+    applyZone(next);
     // A link shows the chosen zone to everyone; local times are those of whoever looks.
     setUrl(next === LOCAL ? "" : next);
   };

@@ -64,6 +64,7 @@ export function HitList({ hits, columns: chosen, query, hasMore, loadMore }: Pro
     [navigate, query],
   );
   const move = (step: number) => {
+    isShown.current = true;
     const next = Math.min(hits.length - 1, Math.max(0, selected + step));
     setSelectedId(hits[next]?.id ?? "");
     rows.scrollToIndex(next, { align: "auto" });

@@ -36,7 +36,8 @@ export function TrackerPage() {
   // Each count of business keys is audited, so not every two seconds.
   const keys = useMay("payload-viewer");
   const session = useSession();
-  const [follow, setFollow] = useState(false);
+  const [following, setFollowing] = useSearchText("follow", "", true);
+  const follow = following !== "";
   const every = follow ? 2000 : (false as const);
   const found = useInfiniteQuery({ ...pages(query, range, keys && !follow && hasKeys(columns)), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
   const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
@@ -83,7 +84,7 @@ export function TrackerPage() {
               <Found counts={summary.data} />
             </h2>
             {found.isFetching && <span className="spinner" role="status" aria-label="Searching" />}
-            <button type="button" className="button small" aria-pressed={follow} onClick={() => setFollow(!follow)}>
+            <button type="button" className="button small" aria-pressed={follow} onClick={() => setFollowing(follow ? "" : "1")}>
               <Icon name={follow ? "pause" : "play"} size={13} />
               {follow ? "Following" : "Follow"}
             </button>
@@ -99,6 +100,7 @@ export function TrackerPage() {
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
           {query && differs && <DifferencePanel query={query} range={range} keys={keys} onSearch={search} />}
           {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
+          {hasKeys(columns) && (!keys || follow) && <p className="notice thin">{keys ? "Business keys are not read while the list follows." : "Business keys need the role payload-viewer."}</p>}
           <SilentNodes nodes={nodes} />
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search timed out, or the index lags behind. Select a shorter time range.</p>}
           {found.isPending && !found.isError ? (

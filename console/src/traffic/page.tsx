@@ -94,11 +94,12 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
 
 function Figures({ all, before }: { all: Profile; before: Before | undefined }) {
   const { durations } = all;
-  const old = before?.all;
+  const isEmpty = before?.all.matched === 0;
+  const old = isEmpty ? undefined : before?.all;
   const time = (us: number, than: number | undefined) => (all.matched ? compared(duration(us), us, than) : "–");
   const share = (one: Profile) => (one.matched ? one.failed / one.matched : 0);
   return (
-    <Panel title="Transactions" actions={old && <span className="muted">compared with the range before</span>}>
+    <Panel title="Transactions" actions={before && <span className="muted">{isEmpty ? "the range before has no transactions" : "compared with the range before"}</span>}>
       <Numbers
         all={[
           ["Number", compared(count(all.matched), all.matched, old?.matched), false],
