@@ -23,6 +23,7 @@ export function Items({ job }: { job: Job }) {
   const found = useInfiniteQuery(itemPages(job, state, reason));
   const items = found.data?.pages.flatMap((page) => page.transactions) ?? [];
   const matching = found.data?.pages.at(-1)?.matching ?? 0;
+  const hasNodes = items.some((item) => item.node);
   const number = String(job.number);
   const numberOf = (states: string[]) => (states.length === 0 ? total(job) : inState(job, ...states));
   return (
@@ -48,7 +49,7 @@ export function Items({ job }: { job: Job }) {
       {found.isError && <Failure error={found.error} retry={() => void found.refetch()} />}
       {found.isPending && !found.isError && <Loading what="transactions" />}
       {items.length > 0 && (
-        <Table heads={["Transaction", "State", "Status", "Reason", "Sent", ...(items[0]?.node ? ["Node"] : []), "(Actions)"]}>
+        <Table heads={["Transaction", "State", "Status", "Reason", "Sent", ...(hasNodes ? ["Node"] : []), "(Actions)"]}>
           {items.map((item) => (
             <tr key={item.transaction}>
               <td>
@@ -65,7 +66,7 @@ export function Items({ job }: { job: Job }) {
                 {item.to && <p className="muted">to {item.to}</p>}
               </td>
               <td>{item.began ? <Time at={item.began} style="day" /> : "–"}</td>
-              {item.node && <td>{item.node}</td>}
+              {hasNodes && <td>{item.node}</td>}
               <td>
                 {item.attempt && item.state !== "refused" && item.state !== "sending" && (
                   <Link to="/compare" search={{ a: item.transaction, b: item.attempt } as never} preload={false} aria-label={`Compare ${item.transaction} with its attempt`}>

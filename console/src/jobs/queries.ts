@@ -58,7 +58,8 @@ export function itemPages(job: Job, state: string, reason: string) {
     initialPageParam: "",
     getNextPageParam: (last: JobTransactions) => last.next ?? undefined,
     placeholderData: keepPreviousData,
-    refetchInterval: QUIET.includes(job.state) ? 10_000 : 2000,
+    // Not of many pages: each is a request.
+    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) > 1 ? false : QUIET.includes(job.state) ? 10_000 : 2000),
   });
 }
 

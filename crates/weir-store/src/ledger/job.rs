@@ -4,15 +4,15 @@
 //! for each that cannot. These are sent, the oldest first; transactions that are recorded later are
 //! not part of the job. So a job continues after a restart where it was.
 
-use super::Ledger;
 use super::attempt::{Again, blocker};
-use super::item::{ItemState, read_item, read_states, reason_words, retried, retries};
+use super::item::{ItemState, read_states, reason_words, retried, retries};
+use super::{Ledger, id};
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use strum::{AsRefStr, Display, EnumString};
 use utoipa::ToSchema;
-use weir_journal::Address;
+use weir_journal::{Address, Position};
 use weir_model::{RejectionReason, UnixMicros};
 
 /// State of a job.
@@ -454,6 +454,13 @@ pub struct JobItem {
     pub id: u128,
     /// Its address in the journal when the preview found it.
     pub address: Address,
+}
+
+pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<JobItem> {
+    let position: i64 = row.get(3)?;
+    let position = Position::from_bits(position as u64);
+    let address = Address { lane: row.get(2)?, position };
+    Ok(JobItem { place: row.get(0)?, id: id(row, 1)?, address })
 }
 
 /// A transaction as a preview found it.
