@@ -17,5 +17,5 @@ it("is drawn at the times of this range, also with coarser steps", () => {
 });
 
 it("is a change in percent", () => {
-  expect([change(112, 100), change(95.5, 100), change(0, 0), change(5, 0), change(5, undefined)]).toEqual(["+12 %", "−4.5 %", "±0 %", "new", ""]);
+  expect([change(112, 100), change(95.5, 100), change(1000.1, 1000), change(0, 0), change(5, 0), change(5, undefined)]).toEqual(["+12 %", "−4.5 %", "±0 %", "±0 %", "new", ""]);
 });

@@ -40,5 +40,6 @@ export function change(now: number, before: number | undefined): string {
   if (before === 0) return now === 0 ? "±0 %" : "new";
   const percent = 100 * (now / before - 1);
   const size = Math.abs(percent);
-  return `${percent < 0 ? "−" : "+"}${size >= 10 || size === 0 ? size.toFixed(0) : size.toFixed(1)} %`;
+  if (size < 0.05) return "±0 %";
+  return `${percent < 0 ? "−" : "+"}${size >= 10 ? size.toFixed(0) : size.toFixed(1)} %`;
 }
