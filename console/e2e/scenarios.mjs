@@ -5,6 +5,7 @@ import { picture, signIn, violations, visit } from "./browser.mjs";
 import { deployments } from "./deployments.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
+import { work } from "./jobs.mjs";
 import { invoicing } from "./money.mjs";
 import { rollouts } from "./rollouts.mjs";
 import { send } from "./server.mjs";
@@ -16,6 +17,7 @@ const PAGES = {
   traffic: "/console/traffic/api/orders",
   consumer: "/console/traffic/consumer/acme",
   jobs: "/console/jobs",
+  compare: "/console/compare",
   monitor: "/console/monitor",
   apis: "/console/apis",
   description: "/console/apis/described",
@@ -560,4 +562,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, deployments, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...fleets, rollouts, deployments, ...interrupted };

@@ -4,50 +4,50 @@ import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, retainSearchParams } from "@tanstack/react-router";
 import { Root } from "./shell/root";
 import { type RangeSearch, readRange } from "./time/range";
+import { zoneOf } from "./time/zone";
 
 const root = createRootRouteWithContext<{ queries: QueryClient }>()({
   component: Root,
-  validateSearch: (search: Record<string, unknown>): RangeSearch => readRange(search),
-  search: { middlewares: [retainSearchParams(["range", "from", "to"])] },
+  validateSearch: (search: Record<string, unknown>): RangeSearch & { tz?: string } => {
+    const tz = zoneOf(search.tz);
+    return { ...readRange(search), ...(tz && { tz }) };
+  },
+  search: { middlewares: [retainSearchParams(["range", "from", "to", "tz"])] },
   notFoundComponent: lazyRouteComponent(() => import("./shell/not-found"), "NotFound"),
 });
 
-const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+/** The texts with these names of a URL; empty ones are not there. */
+const texts =
+  <Name extends string>(...names: Name[]) =>
+  (search: Record<string, unknown>) =>
+    Object.fromEntries(names.filter((name) => typeof search[name] === "string" && search[name] !== "").map((name) => [name, search[name]])) as { [K in Name]?: string };
 const getParentRoute = () => root;
 
 const overview = createRoute({
   getParentRoute,
   path: "/",
+  validateSearch: texts("compare"),
   component: lazyRouteComponent(() => import("./overview/page"), "OverviewPage"),
 });
 
 export const tracker = createRoute({
   getParentRoute,
   path: "/tracker",
-  validateSearch: (search: Record<string, unknown>): { q?: string; differs?: string } => {
-    const [q, differs] = [text(search.q), text(search.differs)];
-    return { ...(q && { q }), ...(differs && { differs }) };
-  },
+  validateSearch: texts("q", "differs", "columns", "selected", "follow"),
   component: lazyRouteComponent(() => import("./tracker/page"), "TrackerPage"),
 });
 
 export const transaction = createRoute({
   getParentRoute,
   path: "/transactions/$id",
-  validateSearch: (search: Record<string, unknown>): { q?: string } => {
-    const q = text(search.q);
-    return q ? { q } : {};
-  },
+  validateSearch: texts("q", "request", "response"),
   component: lazyRouteComponent(() => import("./transaction/page"), "TransactionPage"),
 });
 
 const traffic = createRoute({
   getParentRoute,
   path: "/traffic/$kind/$name",
-  validateSearch: (search: Record<string, unknown>): { within?: string } => {
-    const within = text(search.within);
-    return within ? { within } : {};
-  },
+  validateSearch: texts("within", "compare"),
   component: lazyRouteComponent(() => import("./traffic/page"), "TrafficPage"),
 });
 
@@ -60,38 +60,42 @@ const jobs = createRoute({
 export const job = createRoute({
   getParentRoute,
   path: "/jobs/$number",
+  validateSearch: texts("state", "reason"),
   component: lazyRouteComponent(() => import("./jobs/job-page"), "JobPage"),
+});
+
+const compare = createRoute({
+  getParentRoute,
+  path: "/compare",
+  validateSearch: texts("a", "b"),
+  component: lazyRouteComponent(() => import("./compare/page"), "ComparePage"),
 });
 
 const monitor = createRoute({
   getParentRoute,
   path: "/monitor",
-  validateSearch: (search: Record<string, unknown>): { tab?: string; period?: string; zone?: string; consumer?: string; node?: string } => {
-    const [tab, period, zone, consumer, node] = [text(search.tab), text(String(search.period ?? "")), text(search.zone), text(search.consumer), text(search.node)];
-    return { ...(tab && { tab }), ...(period && /^\d{4}(-\d{2}){0,2}$/.test(period) && { period }), ...(zone && { zone }), ...(consumer && { consumer }), ...(node && { node }) };
-  },
+  validateSearch: texts("tab", "groups", "node", "period", "zone", "consumer"),
   component: lazyRouteComponent(() => import("./monitor/page"), "MonitorPage"),
 });
 
 const apis = createRoute({
   getParentRoute,
   path: "/apis",
+  validateSearch: texts("filter"),
   component: lazyRouteComponent(() => import("./apis/page"), "ApisPage"),
 });
 
 const description = createRoute({
   getParentRoute,
   path: "/apis/$api",
+  validateSearch: texts("filter"),
   component: lazyRouteComponent(() => import("./apis/openapi-page"), "OpenapiPage"),
 });
 
 export const explain = createRoute({
   getParentRoute,
   path: "/explain",
-  validateSearch: (search: Record<string, unknown>): { method?: string; target?: string; transaction?: string } => {
-    const [method, target, of] = [text(search.method), text(search.target), text(search.transaction)];
-    return { ...(method && { method }), ...(target && { target }), ...(of && { transaction: of }) };
-  },
+  validateSearch: texts("method", "target", "transaction"),
   component: lazyRouteComponent(() => import("./explain/page"), "ExplainPage"),
 });
 
@@ -104,16 +108,14 @@ const pools = createRoute({
 const lab = createRoute({
   getParentRoute,
   path: "/lab",
+  validateSearch: texts("chosen"),
   component: lazyRouteComponent(() => import("./lab/page"), "LabPage"),
 });
 
 const labCompare = createRoute({
   getParentRoute,
   path: "/lab/compare",
-  validateSearch: (search: Record<string, unknown>): { before?: string; after?: string } => {
-    const [before, after] = [text(search.before), text(search.after)];
-    return { ...(before && { before }), ...(after && { after }) };
-  },
+  validateSearch: texts("before", "after"),
   component: lazyRouteComponent(() => import("./lab/compare-page"), "LabComparePage"),
 });
 
@@ -132,26 +134,25 @@ const fleet = createRoute({
 const configuration = createRoute({
   getParentRoute,
   path: "/configuration",
+  validateSearch: texts("file"),
   component: lazyRouteComponent(() => import("./configuration/page"), "ConfigurationPage"),
 });
 
 const past = createRoute({
   getParentRoute,
   path: "/configuration/$number",
-  validateSearch: (search: Record<string, unknown>): { node?: string } => {
-    const node = text(search.node);
-    return node ? { node } : {};
-  },
+  validateSearch: texts("node"),
   component: lazyRouteComponent(() => import("./configuration/past-page"), "PastPage"),
 });
 
 const access = createRoute({
   getParentRoute,
   path: "/access",
+  validateSearch: texts("who", "action", "subject"),
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
-const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, past, access]);
+const tree = root.addChildren([overview, tracker, transaction, traffic, jobs, job, compare, monitor, apis, description, explain, pools, lab, labCompare, labRun, fleet, configuration, past, access]);
 
 export function makeRouter(queries: QueryClient) {
   return createRouter({

@@ -1,7 +1,7 @@
 // Admin tokens and the audit log.
 
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { api, data, type Role, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
@@ -150,7 +150,13 @@ const FILTERS = [
 type Filter = Partial<Record<(typeof FILTERS)[number][0], string>>;
 
 function AuditLog() {
-  const [filter, setFilter] = useState<Filter>({});
+  const search = useSearch({ strict: false }) as Filter;
+  const navigate = useNavigate();
+  const filter: Filter = Object.fromEntries(FILTERS.flatMap(([key]) => (search[key] ? [[key, search[key]]] : [])));
+  const setFilter = (next: Filter) => {
+    const none = Object.fromEntries(FILTERS.map(([key]) => [key, undefined]));
+    void navigate({ to: ".", search: ((before: object) => ({ ...before, ...none, ...next })) as never, resetScroll: false });
+  };
   const audit = useInfiniteQuery({
     queryKey: ["audit", filter],
     queryFn: ({ pageParam }) => data<Schemas["AuditEvent"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...filter, ...(pageParam ? { before: pageParam } : {}) } } })),
@@ -162,7 +168,7 @@ function AuditLog() {
   return (
     <Panel title="Audit log" inside={false} actions={<span className="muted">payload access and changes</span>}>
       <QueryState query={audit} what="the audit log" />
-      <Filters onChange={setFilter} />
+      <Filters key={JSON.stringify(filter)} filter={filter} onChange={setFilter} />
       {audit.data && entries.length === 0 && <Empty title="No entries">{Object.keys(filter).length > 0 && <p>Actors, actions and objects must match completely.</p>}</Empty>}
       {entries.length > 0 && (
         <Table heads={["Time", "Actor", "Role", "Action", "Object", "Details"]}>
@@ -197,7 +203,7 @@ function AuditLog() {
   );
 }
 
-function Filters({ onChange }: { onChange: (filter: Filter) => void }) {
+function Filters({ filter, onChange }: { filter: Filter; onChange: (filter: Filter) => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -209,7 +215,7 @@ function Filters({ onChange }: { onChange: (filter: Filter) => void }) {
       {FILTERS.map(([key, name, example]) => (
         <label key={key} className="row">
           {name}
-          <input name={key} size={16} placeholder={example} />
+          <input name={key} size={16} placeholder={example} defaultValue={filter[key] ?? ""} />
         </label>
       ))}
       <button type="submit" className="button small">

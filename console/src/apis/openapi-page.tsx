@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { prefill } from "../explain/prefill";
@@ -10,6 +10,7 @@ import { visible } from "../transaction/text";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
 import { Badge, EmptyPanel, Panel, QueryState, Table } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import { baseOf, type Content, command, type Json, members, nameOf, object, type Operation, operations, typeText } from "./openapi";
 
@@ -21,7 +22,7 @@ export function OpenapiPage() {
     staleTime: 60_000,
   });
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")) });
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useSearchText("filter", "", true);
   useTitle(`${name} OpenAPI`);
   const openapi = result.data;
   const all = useMemo(() => (openapi ? operations(openapi) : []), [openapi]);

@@ -2,12 +2,12 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { Named, termOf } from "../traffic/named";
 import { count, duration, percent, short } from "../format/format";
 import { Badge, EmptyPanel, Panel, QueryState } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import type { Flow } from "./flows";
 import { useTraffic } from "./traffic";
@@ -24,7 +24,7 @@ const STAGES: Record<string, string> = {
 export function ApisPage() {
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), refetchInterval: 10_000 });
   const traffic = useTraffic();
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useSearchText("filter", "", true);
   useTitle("APIs");
   const needle = filter.toLowerCase();
   const shown = (apis.data ?? [])

@@ -6,6 +6,7 @@ import { api, data, type Schemas } from "../api/client";
 import { useMay } from "../api/session";
 import { visible } from "../transaction/text";
 import { Badge, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 import { Findings } from "./findings";
@@ -78,8 +79,8 @@ function Last({ reload }: { reload: Reload }) {
 }
 
 function Files({ files, last }: { files: State["files"]; last?: Reload }) {
-  const [chosen, setChosen] = useState(0);
-  const file = files[Math.min(chosen, files.length - 1)];
+  const [path, setPath] = useSearchText("file");
+  const file = files.find((one) => one.path === path) ?? files[0];
   if (!file) return null;
   const marked = new Map((last?.taken ? last.findings : []).filter((one) => one.file === file.path).map((one) => [one.line, one]));
   return (
@@ -89,9 +90,9 @@ function Files({ files, last }: { files: State["files"]; last?: Reload }) {
         <>
           <span className="muted">secrets are redacted</span>
           {files.length > 1 && (
-            <select aria-label="File" value={chosen} onChange={(event) => setChosen(Number(event.target.value))}>
-              {files.map((one, at) => (
-                <option key={one.path} value={at}>
+            <select aria-label="File" value={file.path} onChange={(event) => setPath(event.target.value)}>
+              {files.map((one) => (
+                <option key={one.path} value={one.path}>
                   {one.path}
                 </option>
               ))}

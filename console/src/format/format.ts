@@ -1,5 +1,7 @@
 // Formats numbers, sizes, durations and times for display.
 
+import { offset, wallClock, type Zone } from "../time/zone";
+
 const THIN = " ";
 
 /** Digits in groups of three. */
@@ -86,23 +88,25 @@ function two(value: number): string {
   return String(value).padStart(2, "0");
 }
 
-/** The time zone of this browser as an offset: UTC+01:00. */
-export function zone(date: Date): string {
-  const minutes = -date.getTimezoneOffset();
+/** A time zone as its offset at a time: UTC+01:00. */
+export function zone(date: Date, name?: Zone): string {
+  const minutes = offset(date, name);
   const sign = minutes < 0 ? "−" : "+";
   const size = Math.abs(minutes);
   return size === 0 ? "UTC" : `UTC${sign}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
-/** `14:03:07.120`, in the time zone of this browser. */
-export function clock(date: Date, millis = true): string {
-  const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+/** `14:03:07.120`, in the time zone in force. */
+export function clock(date: Date, millis = true, name?: Zone): string {
+  const [, , , hour, minute, second] = wallClock(date, name);
+  const text = `${two(hour)}:${two(minute)}:${two(second)}`;
   return millis ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
-/** `2026-11-20`, in the time zone of this browser. */
-export function day(date: Date): string {
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+/** `2026-11-20`, in the time zone in force. */
+export function day(date: Date, name?: Zone): string {
+  const [year, month, number] = wallClock(date, name);
+  return `${year}-${two(month)}-${two(number)}`;
 }
 
 /** Day, time and zone. */

@@ -9,7 +9,9 @@ import { Icon } from "../ui/icons";
 import { Bar, Panel, QueryState, State, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
-import { act, hasEnded, inState, jobQuery, total } from "./queries";
+import { Items } from "./items";
+import { act, hasEnded, inState, isQuiet, jobQuery, total } from "./queries";
+import { RetryDialog } from "./retry";
 
 export function JobPage() {
   const number = Number((useParams({ strict: false }) as { number?: string }).number);
@@ -42,15 +44,37 @@ function JobView({ job }: { job: Job }) {
               {job.state === "previewing" ? `${count(total(job))} found so far` : `${count(done)} of ${count(all)} sent`}
             </span>
           </h2>
+          <Retry job={job} />
           <Controls job={job} />
         </header>
         <div className="inside stack">
           <Bar part={done} whole={all} tone={inState(job, "failed") > 0 ? "warn" : ""} label="Progress" />
           <dl className="facts">
-            <dt>Query</dt>
-            <dd>
-              <code className="wrap-any">{job.query}</code>
-            </dd>
+            {job.retry_of == null ? (
+              <>
+                <dt>Query</dt>
+                <dd>
+                  <code className="wrap-any">{job.query}</code>
+                </dd>
+              </>
+            ) : (
+              <>
+                <dt>Retries</dt>
+                <dd>
+                  <JobLink number={job.retry_of} />: {job.retry_states?.join(", ")}
+                </dd>
+              </>
+            )}
+            {(job.retries ?? []).length > 0 && (
+              <>
+                <dt>Retried by</dt>
+                <dd className="row">
+                  {job.retries?.map((number) => (
+                    <JobLink key={number} number={number} />
+                  ))}
+                </dd>
+              </>
+            )}
             <dt>Rate</dt>
             <dd>{job.rate} per second</dd>
             {job.to && (
@@ -86,14 +110,18 @@ function JobView({ job }: { job: Job }) {
           {job.incomplete && <p className="notice warn">Transactions may be missing from the job: the index was not complete, or there are too many.</p>}
         </div>
       </section>
-      <Panel title="Transactions" inside={false}>
+      <Panel title="Totals" inside={false}>
         <Table heads={["State", "#Transactions", "Reason"]}>
           {job.transactions.map((one) => (
             <tr key={`${one.state}${one.reason}`}>
               <td>
                 <State state={one.state} />
               </td>
-              <td className="num">{count(one.count)}</td>
+              <td className="num">
+                <Link to="/jobs/$number" params={{ number: String(job.number) }} search={{ state: one.state, ...(one.reason && { reason: one.reason }) } as never} preload={false} aria-label={`${count(one.count)} ${one.state} ${one.reason ?? ""}`}>
+                  {count(one.count)}
+                </Link>
+              </td>
               <td className="wrap-any">
                 {one.words} {one.reason && <code className="muted">{one.reason}</code>}
               </td>
@@ -108,6 +136,30 @@ function JobView({ job }: { job: Job }) {
           )}
         </Table>
       </Panel>
+      <Items job={job} />
+    </>
+  );
+}
+
+function JobLink({ number }: { number: number }) {
+  return (
+    <Link to="/jobs/$number" params={{ number: String(number) }}>
+      job {number}
+    </Link>
+  );
+}
+
+/** Nothing to retry is left to a job that runs: its transactions still change. */
+function Retry({ job }: { job: Job }) {
+  const [open, setOpen] = useState(false);
+  const failed = inState(job, "failed", "unknown", "cannot", "refused", "cancelled");
+  if (!isQuiet(job) || job.state === "previewed" || failed === 0) return null;
+  return (
+    <>
+      <button type="button" className="button" onClick={() => setOpen(true)}>
+        Retry…
+      </button>
+      {open && <RetryDialog job={job} onClose={() => setOpen(false)} />}
     </>
   );
 }

@@ -37,7 +37,7 @@ export function JobsPage() {
                   <State state={job.state} />
                 </td>
                 <td>
-                  <code className="wrap-any">{job.query}</code>
+                  {job.retry_of == null ? <code className="wrap-any">{job.query}</code> : `retry of job ${job.retry_of}`}
                 </td>
                 <td className="num">{count(total(job))}</td>
                 <td>

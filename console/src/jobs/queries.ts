@@ -1,7 +1,7 @@
 // Jobs: bulk resubmission of the result of a query.
 
-import { queryOptions } from "@tanstack/react-query";
-import { api, data, type Job } from "../api/client";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { api, data, type Job, type Schemas } from "../api/client";
 
 const ENDED = ["finished", "cancelled"];
 const QUIET = [...ENDED, "previewed", "paused"];
@@ -36,4 +36,39 @@ export function inState(job: Job, ...states: string[]): number {
 
 export function total(job: Job): number {
   return job.transactions.reduce((sum, one) => sum + one.count, 0);
+}
+
+export type JobTransactions = Schemas["JobTransactions"];
+export type ItemState = Schemas["ItemState"];
+
+/** Transactions of a page. */
+const PAGE = 100;
+
+/** Pages of the transactions of a job. They are read again while the job changes. */
+export function itemPages(job: Job, state: string, reason: string) {
+  return infiniteQueryOptions({
+    queryKey: ["job", job.number, "items", state, reason],
+    queryFn: ({ pageParam, signal }) =>
+      data<JobTransactions>(
+        api.GET("/v1/jobs/{number}/items", {
+          params: { path: { number: job.number }, query: { limit: PAGE, ...(state && { state }), ...(reason && { reason }), ...(pageParam && { after: pageParam }) } },
+          signal,
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last: JobTransactions) => last.next ?? undefined,
+    placeholderData: keepPreviousData,
+    // Not of many pages: each is a request.
+    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) > 1 ? false : QUIET.includes(job.state) ? 10_000 : 2000),
+  });
+}
+
+/** Creates a job for the transactions of another one in these states. */
+export function retry(number: number, how: { states: ItemState[]; rate: number }): Promise<Job> {
+  return data<Job>(api.POST("/v1/jobs/{number}/retry", { params: { path: { number } }, body: { ...how, run: false } }));
+}
+
+/** Whether the job is neither searched nor sent. */
+export function isQuiet(job: Job): boolean {
+  return QUIET.includes(job.state);
 }

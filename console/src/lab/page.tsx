@@ -6,6 +6,7 @@ import { useEffect, useState } from "react";
 import { useMay } from "../api/session";
 import { count, short } from "../format/format";
 import { Badge, EmptyPanel, Panel, QueryState, Table, Time } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import { type LabResult, labQuery, progressQuery, TONES } from "./queries";
 import { Running } from "./running";
@@ -44,7 +45,8 @@ export function LabPage() {
 }
 
 function Results({ all, folder }: { all: LabResult[]; folder: string }) {
-  const [chosen, setChosen] = useState<string[]>([]);
+  const [selected, setSelected] = useSearchText("chosen", "", true);
+  const chosen = selected.split(",").filter(Boolean);
   const navigate = useNavigate();
   if (all.length === 0) {
     return (
@@ -56,7 +58,7 @@ function Results({ all, folder }: { all: LabResult[]; folder: string }) {
   }
   // The older run is the baseline.
   const pair = all.filter((one) => chosen.includes(one.run)).map((one) => one.run);
-  const toggle = (run: string) => setChosen(chosen.includes(run) ? chosen.filter((one) => one !== run) : [...chosen, run].slice(-2));
+  const toggle = (run: string) => setSelected((chosen.includes(run) ? chosen.filter((one) => one !== run) : [...chosen, run].slice(-2)).join(","));
   return (
     <Panel
       title="Results"

@@ -28,7 +28,8 @@ export function Invoices() {
   const search = useSearch({ strict: false }) as InvoiceSearch;
   const navigate = useNavigate();
   const zone = search.zone && isZone(search.zone) ? search.zone : "UTC";
-  const period = search.period ?? monthOf(new Date(), zone);
+  const isPeriod = /^\d{4}(-\d{2}){0,2}$/.test(search.period ?? "");
+  const period = isPeriod && search.period ? search.period : monthOf(new Date(), zone);
   const { consumer, node = "" } = search;
   const change = (next: InvoiceSearch) => void navigate({ to: ".", search: ((before: object) => ({ ...before, ...next })) as never });
   const query = { period, zone, ...(consumer ? { consumer } : {}), ...(node ? { node } : {}) };

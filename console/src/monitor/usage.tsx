@@ -1,7 +1,7 @@
 // Metered calls by group and over time.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import { api, data } from "../api/client";
 import { useSession } from "../api/session";
 import { NodeChoice, UnreportedNodes } from "../fleet/choice";
@@ -13,6 +13,7 @@ import { Chart, type Series } from "../ui/chart";
 import { Amounts } from "../ui/money";
 import { Empty, Panel, QueryState, Table } from "../ui/parts";
 import { Named } from "../traffic/named";
+import { useSearchText } from "../url/use-search-text";
 import { MeteringOff } from "./metering-off";
 import { periodOf, type UsageReport, type UsageRow, usageOf } from "./queries";
 
@@ -31,13 +32,14 @@ function stepOf(range: RangeSearch): { step: "minute" | "hour" | "day"; seconds:
 export function Usage() {
   const [range] = useRange();
   const session = useSession();
-  const [groups, setGroups] = useState<Group[]>(["consumer", "api"]);
-  const [node, setNode] = useState("");
+  const [grouped, setGrouped] = useSearchText("groups", "consumer,api");
+  const groups = GROUPS.filter((group) => grouped.split(",").includes(group));
+  const [node, setNode] = useSearchText("node");
   const by = groups.join(",");
   const usage = useQuery({ ...usageOf(range, by, node), enabled: session?.counting ?? false });
   if (session && !session.counting) return <MeteringOff />;
   const rows = [...(usage.data?.rows ?? [])].sort((a, b) => b.calls - a.calls);
-  const toggle = (group: Group) => setGroups(groups.includes(group) ? groups.filter((one) => one !== group) : GROUPS.filter((one) => one === group || groups.includes(one)));
+  const toggle = (group: Group) => setGrouped(GROUPS.filter((one) => (one === group) !== groups.includes(one)).join(",") || "none");
   return (
     <>
       <OverTime range={range} node={node} />

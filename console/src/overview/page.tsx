@@ -7,7 +7,9 @@ import { api, data, type Schemas } from "../api/client";
 import { useMay, useSession } from "../api/session";
 import { bytes, count, duration, percent, short, span } from "../format/format";
 import { facetTerm } from "../query/fields";
-import { between, type RangeSearch, resolveRange } from "../time/range";
+import { between, type RangeSearch, resolveRange, within } from "../time/range";
+import { CompareButton } from "../time/compare-button";
+import { change, previousRange, shifted, useComparison } from "../time/previous";
 import { useRange } from "../time/use-range";
 import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
@@ -92,6 +94,8 @@ const TIMES: Series[] = [
   { label: "p90", color: "--chart-1", dash: [5, 3] },
   { label: "p99", color: "--chart-5" },
 ];
+const RATE_BEFORE: Series[] = [{ label: "requests/s, range before", color: "--chart-1", dash: [5, 4] }];
+const TIME_BEFORE: Series[] = [{ label: "p99, range before", color: "--chart-5", dash: [5, 4] }];
 const FLIGHT: Series[] = [{ label: "in flight", color: "--chart-1", fill: true }];
 
 /** History from the server, and the seconds received since then. */
@@ -119,6 +123,23 @@ function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: Hi
   return { history, error: result.error, ends: [from, to] };
 }
 
+/** The history of the range before, and how many seconds it is earlier. */
+function useHistoryBefore(range: RangeSearch, compares: boolean): { history: History; shift: number } | undefined {
+  const found = useQuery({
+    queryKey: ["history-before", range],
+    queryFn: async () => {
+      const before = previousRange(range, new Date());
+      const { from, to } = resolveRange(before.range, new Date());
+      const query = { from: from.getTime() / 1000, to: to.getTime() / 1000 };
+      return { history: await data<History>(api.GET("/v1/live/history", { params: { query } })), shift: before.shift / 1000 };
+    },
+    enabled: compares,
+    placeholderData: keepPreviousData,
+    refetchInterval: 30_000,
+  });
+  return compares ? found.data : undefined;
+}
+
 function joined(history: History, seconds: Pulse[]): History {
   const last = history.at.at(-1) ?? 0;
   const fresh = history.step_seconds <= 1 ? seconds.filter((one) => Math.floor(one.at_ms / 1000) > last) : [];
@@ -142,25 +163,42 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
   const { history, error, ends } = useHistory(range, pulse);
   const { marks, changes } = useMarks(range);
   const brush = (from: number, to: number) => setRange(between(from, to));
+  const [compares] = useComparison();
+  const before = useHistoryBefore(range, compares);
   const rates = useMemo(() => {
     const step = Math.max(1, history?.step_seconds ?? 1);
     const rate = (all: number[] = []) => all.map((value) => value / step);
-    return [history?.at ?? [], rate(history?.requests), rate(history?.client_errors), rate(history?.server_errors)] as never;
-  }, [history]);
-  const times = useMemo(() => [history?.at ?? [], history?.p50_us ?? [], history?.p90_us ?? [], history?.p99_us ?? []] as never, [history]);
+    const at = history?.at ?? [];
+    const old = before && shifted(at, { at: before.history.at, values: before.history.requests.map((value) => value / Math.max(1, before.history.step_seconds)) }, before.shift);
+    return [at, rate(history?.requests), rate(history?.client_errors), rate(history?.server_errors), ...(old ? [old] : [])] as never;
+  }, [history, before]);
+  const times = useMemo(() => {
+    const at = history?.at ?? [];
+    const old = before && shifted(at, { at: before.history.at, values: before.history.p99_us }, before.shift);
+    return [at, history?.p50_us ?? [], history?.p90_us ?? [], history?.p99_us ?? [], ...(old ? [old] : [])] as never;
+  }, [history, before]);
+  const [rateSeries, timeSeries] = before ? [[...RATES, ...RATE_BEFORE], [...TIMES, ...TIME_BEFORE]] : [RATES, TIMES];
   const flight = useMemo(() => [history?.at ?? [], history?.in_flight ?? []] as never, [history]);
   if (error && !history) return <Failure error={error} />;
   const isShort = history && (history.at[0] ?? ends[1]) > ends[0] + 90 && ends[1] - ends[0] > 3600;
   return (
     <>
-      <Panel title="Requests per second" actions={<Legend series={RATES} />}>
-        <Chart label="Requests per second over time" data={rates} series={RATES} height={210} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
+      <Panel
+        title="Requests per second"
+        actions={
+          <>
+            <Legend series={rateSeries} />
+            <CompareButton />
+          </>
+        }
+      >
+        <Chart label="Requests per second over time" data={rates} series={rateSeries} height={210} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
         <Changes all={changes} />
         {isShort && <p className="muted">Figures are kept in memory for at most a week: there are none from before the start of weir.</p>}
       </Panel>
       <div className="two">
-        <Panel title="Latency" actions={<Legend series={TIMES} />}>
-          <Chart label="Latency over time" data={times} series={TIMES} height={170} range={ends} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="overview" marks={marks} />
+        <Panel title="Latency" actions={<Legend series={timeSeries} />}>
+          <Chart label="Latency over time" data={times} series={timeSeries} height={170} range={ends} format={(us) => (us === 0 ? "0" : duration(us))} onBrush={brush} sync="overview" marks={marks} />
         </Panel>
         <Panel title="In flight">
           <Chart label="Requests in flight over time" data={flight} series={FLIGHT} height={170} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
@@ -277,12 +315,20 @@ function Recorded() {
   const canSee = useMay("viewer");
   const summary = useQuery({ ...counts("", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
   const failed = useQuery({ ...counts("resolution:open", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
+  const [compares] = useComparison();
+  const earlier = useQuery({
+    queryKey: ["summary-before", range],
+    queryFn: ({ signal }) => data<Schemas["Counts"]>(api.GET("/v1/transactions/summary", { params: { query: { q: within("", previousRange(range, new Date()).range).query } }, signal })),
+    enabled: canSee && compares,
+    refetchInterval: 30_000,
+  });
   if (!summary.data || summary.data.matched === 0) return null;
   const all = summary.data;
+  const words = compares && earlier.data ? change(all.matched, earlier.data.matched) : "";
   const open = failed.data?.matched ?? 0;
   return (
     <Panel
-      title={`${count(all.matched)} transactions recorded in the time range`}
+      title={`${count(all.matched)} transactions recorded in the time range${words && ` (${words} against the range before)`}`}
       actions={
         open > 0 ? (
           <Link to="/tracker" search={{ q: "resolution:open" } as never} className="button small">

@@ -7,8 +7,10 @@ import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { counts } from "../tracker/queries";
+import { searchOf, viewsQuery } from "../tracker/views";
 import { KINDS, type Kind, termOf } from "../traffic/named";
 import { useRange } from "../time/use-range";
+import { visible } from "../transaction/text";
 
 export interface Place {
   to: string;
@@ -33,7 +35,7 @@ export default function Palette({ places, onClose }: { places: Place[]; onClose:
         <Dialog.Backdrop className="dialog-back" />
         <Dialog.Popup className="dialog palette" aria-label="Go to">
           <Autocomplete.Root open inline items={commands} autoHighlight="always" keepHighlight itemToStringValue={(command: Command) => `${command.label} ${command.note}`}>
-            <Autocomplete.Input placeholder="Page, API, route, consumer, target, problem" aria-label="Go to" />
+            <Autocomplete.Input placeholder="Page, API, route, consumer, target, problem, view" aria-label="Go to" />
             <Autocomplete.Empty>
               <p className="muted inside">Nothing has this name.</p>
             </Autocomplete.Empty>
@@ -65,6 +67,7 @@ function useCommands(places: Place[]): Command[] {
   const session = useSession();
   const [range] = useRange();
   const apis = useQuery({ queryKey: ["apis"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), staleTime: 10_000 });
+  const views = useQuery(viewsQuery);
   const recorded = useQuery({ ...counts("", range, false), enabled: session?.recording ?? false });
   const named = (kind: Kind, name: string, within = ""): Command => ({
     value: `${kind} ${within} ${name}`,
@@ -77,6 +80,14 @@ function useCommands(places: Place[]): Command[] {
     ...places.map((place) => ({ value: place.to, label: place.label, note: "Page", open: () => void navigate({ to: place.to }) })),
     { value: "failures", label: "Failures", note: "Tracker", open: () => void navigate({ to: "/tracker", search: { q: "-state:completed" } as never }) },
     ...(apis.data ?? []).flatMap((one) => [named("api", one.api), ...one.routes.map((route) => named("operation", route.operation, one.api))]),
+    ...(views.data ?? []).map(
+      (view): Command => ({
+        value: `view ${view.name}`,
+        label: visible(view.name),
+        note: `View by ${visible(view.who)}`,
+        open: () => void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, ...searchOf(view) })) as never }),
+      }),
+    ),
     ...facets.flatMap((facet) => {
       const kind = FIELDS[facet.field];
       return kind ? facet.values.filter((one) => one.value).map((one) => named(kind, one.value)) : [];

@@ -8,7 +8,9 @@ import { may, type Role, type Session } from "../api/client";
 import { switchSession, signOut } from "../api/session";
 import { fleetQuery } from "../fleet/queries";
 import { LiveSign } from "../overview/live";
+import { zone } from "../format/format";
 import { RangePicker } from "../time/picker";
+import { useZone } from "../time/zone";
 import { requestFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
 import { Shortcuts, useKeys } from "./keys";
@@ -102,6 +104,7 @@ export function Shell({ session, children }: { session: Session; children: React
         <main id="main" className="page" tabIndex={-1}>
           <StatusStrip />
           {children}
+          <ZoneNote />
         </main>
       </div>
       <Shortcuts open={help} onClose={() => setHelp(false)} />
@@ -112,6 +115,12 @@ export function Shell({ session, children }: { session: Session; children: React
       )}
     </div>
   );
+}
+
+/** Where the menu of the time range has no room for it. */
+function ZoneNote() {
+  useZone();
+  return <p className="muted zone-note no-print">Times are {zone(new Date())}.</p>;
 }
 
 function ThemeButton() {

@@ -6,6 +6,8 @@ import { clock, day, zone } from "../format/format";
 import { Icon } from "../ui/icons";
 import { between, RANGES, type RangeSearch, resolveRange, USUAL } from "./range";
 import { useRange } from "./use-range";
+import { ZoneChoice } from "./zone-choice";
+import { parseWall, useZone } from "./zone";
 
 const NAMES: Record<string, string> = {
   "5m": "5 minutes",
@@ -32,6 +34,7 @@ function local(date: Date): string {
 export function RangePicker() {
   const [search, set] = useRange();
   const [open, setOpen] = useState(false);
+  const name = useZone();
   const choose = (next: RangeSearch) => {
     set(next);
     setOpen(false);
@@ -40,6 +43,7 @@ export function RangePicker() {
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger className="button">
         {label(search)}
+        <span className="muted hide-small">{zone(new Date())}</span>
         <Icon name="chevron" size={14} />
       </Popover.Trigger>
       <Popover.Portal>
@@ -53,7 +57,11 @@ export function RangePicker() {
                 </button>
               ))}
             </div>
-            <Absolute search={search} choose={choose} />
+            <div className="stack">
+              {/* Its times are those of the zone. */}
+              <Absolute key={name} search={search} choose={choose} />
+              <ZoneChoice />
+            </div>
           </Popover.Popup>
         </Popover.Positioner>
       </Popover.Portal>
@@ -65,7 +73,7 @@ function Absolute({ search, choose }: { search: RangeSearch; choose: (next: Rang
   const now = resolveRange(search, new Date());
   const [from, setFrom] = useState(local(now.from));
   const [to, setTo] = useState(local(now.to));
-  const [first, last] = [Date.parse(from), Date.parse(to)];
+  const [first, last] = [parseWall(from), parseWall(to)];
   const isRight = first < last;
   return (
     <form

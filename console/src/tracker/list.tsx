@@ -2,14 +2,18 @@
 
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, type MouseEvent, type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, memo, type MouseEvent, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
 import type { Hit, Schemas } from "../api/client";
-import { duration } from "../format/format";
 import { useKeys } from "../shell/keys";
-import { State, Status, Time } from "../ui/parts";
+import { visible } from "../transaction/text";
+import { State } from "../ui/parts";
+import { useSearchText } from "../url/use-search-text";
+import { type Column, usualColumns } from "./columns";
 
 interface Props {
   hits: Hit[];
+  /** Those of the URL; undefined: the usual ones. */
+  columns: Column[] | undefined;
   query: string;
   hasMore: boolean;
   loadMore: () => void;
@@ -20,9 +24,10 @@ const ID = "00000000-0000-0000-0000-000000000000";
 const ROW = 38;
 const TALL = 62;
 
-export function HitList({ hits, query, hasMore, loadMore }: Props) {
+export function HitList({ hits, columns: chosen, query, hasMore, loadMore }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const [selected, setSelected] = useState(-1);
+  const [selectedId, setSelectedId] = useSearchText("selected", "", true);
+  const selected = useMemo(() => (selectedId ? hits.findIndex((hit) => hit.id === selectedId) : -1), [hits, selectedId]);
   const navigate = useNavigate();
   const rows = useVirtualizer({
     count: hits.length,
@@ -33,12 +38,19 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
   });
   // Only in a query over nodes.
   const hasNodes = hits[0]?.node !== undefined;
+  const columns = useMemo(() => chosen ?? usualColumns(hasNodes), [chosen, hasNodes]);
+  // A link to a selected transaction shows its row.
+  const isShown = useRef(false);
+  useEffect(() => {
+    if (isShown.current || selected < 0) return;
+    isShown.current = true;
+    rows.scrollToIndex(selected, { align: "center" });
+  }, [selected, rows]);
   const items = rows.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
     if (hasMore && last >= hits.length - 60) loadMore();
   }, [last, hits.length, hasMore, loadMore]);
-  useEffect(() => setSelected(-1), [query]);
 
   // One link for all rows, with the id replaced: a router call per row is expensive.
   const router = useRouter();
@@ -52,8 +64,9 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
     [navigate, query],
   );
   const move = (step: number) => {
+    isShown.current = true;
     const next = Math.min(hits.length - 1, Math.max(0, selected + step));
-    setSelected(next);
+    setSelectedId(hits[next]?.id ?? "");
     rows.scrollToIndex(next, { align: "auto" });
   };
   useKeys({
@@ -66,12 +79,12 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
   });
 
   return (
-    <div className={`hits ${hasNodes ? "of-nodes" : ""}`} role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
+    <div className={`hits ${chosen ? "custom" : hasNodes ? "of-nodes" : ""}`} style={chosen && widths(chosen)} role="table" aria-label="Transactions" aria-rowcount={hasMore ? -1 : hits.length + 1}>
       <div role="rowgroup">
         <div className="hit head" role="row">
-          {["Time", "Status", "Method", "Path", "Operation", "Consumer", ...(hasNodes ? ["Node"] : []), "Duration"].map((name) => (
-            <span key={name} role="columnheader">
-              {name}
+          {columns.map((column) => (
+            <span key={column.name} role="columnheader" className={`cut ${column.kind.includes("num") ? "num" : ""}`}>
+              {visible(column.label)}
             </span>
           ))}
         </div>
@@ -80,7 +93,7 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
         <div style={{ height: rows.getTotalSize(), position: "relative" }} role="presentation">
           {items.map((item) => {
             const hit = hits[item.index];
-            return hit && <Row key={item.key} hit={hit} href={before + hit.id + behind} open={open} index={item.index} top={item.start} height={item.size} isSelected={item.index === selected} />;
+            return hit && <Row key={item.key} hit={hit} columns={columns} href={before + hit.id + behind} open={open} index={item.index} top={item.start} height={item.size} isSelected={item.index === selected} />;
           })}
         </div>
       </div>
@@ -88,8 +101,15 @@ export function HitList({ hits, query, hasMore, loadMore }: Props) {
   );
 }
 
+/** Tracks of the grid, and the width below which the list is scrolled sideways. */
+function widths(columns: Column[]): CSSProperties {
+  const least = columns.reduce((sum, column) => sum + Number(/\d+/.exec(column.width)?.[0] ?? 0) + 12, 28);
+  return { "--columns": columns.map((column) => column.width).join(" "), "--least": `${least}px` } as CSSProperties;
+}
+
 interface RowProps {
   hit: Hit;
+  columns: Column[];
   href: string;
   open: (id: string) => void;
   index: number;
@@ -98,7 +118,7 @@ interface RowProps {
   isSelected: boolean;
 }
 
-const Row = memo(function Row({ hit, href, open, index, top, height, isSelected }: RowProps) {
+const Row = memo(function Row({ hit, columns, href, open, index, top, height, isSelected }: RowProps) {
   const follow = (event: MouseEvent) => {
     // Other clicks open a tab or a window, as with any link.
     if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -108,36 +128,20 @@ const Row = memo(function Row({ hit, href, open, index, top, height, isSelected 
   const isLoud = hit.state !== "completed";
   return (
     <div className={`hit ${isSelected ? "selected" : ""}`} role="row" aria-rowindex={index + 2} aria-selected={isSelected} style={{ height, transform: `translateY(${top}px)` }}>
-      <span role="cell" className="time">
-        <Time at={hit.time} />
-      </span>
-      <span role="cell">
-        <Status status={hit.status} />
-      </span>
-      <span role="cell" className="mono method">
-        {hit.method}
-      </span>
-      <span role="cell" className="path">
-        <a href={href} onClick={follow} className="mono cut">
-          {hit.path}
-        </a>
-        {isLoud && <State state={hit.resolution || hit.state} />}
-      </span>
-      <span role="cell" className="cut operation" title={hit.operation}>
-        {hit.operation || hit.api || "–"}
-      </span>
-      <span role="cell" className="cut consumer">
-        {hit.consumer || "–"}
-      </span>
-      {hit.node !== undefined && (
-        <span role="cell" className="cut node" title={hit.sink ? `${hit.node}, from ${hit.sink}` : hit.node}>
-          {hit.node}
-          {hit.sink && " (sink)"}
-        </span>
+      {columns.map((column) =>
+        column.name === "path" ? (
+          <span key="path" role="cell" className="path">
+            <a href={href} onClick={follow} className="mono cut">
+              {column.cell(hit)}
+            </a>
+            {isLoud && <State state={hit.resolution || hit.state} />}
+          </span>
+        ) : (
+          <span key={column.name} role="cell" className={`${column.name} ${column.kind}`} title={column.name === "operation" ? hit.operation : undefined}>
+            {column.cell(hit)}
+          </span>
+        ),
       )}
-      <span role="cell" className="num took">
-        {duration(hit.took_us)}
-      </span>
       {hit.highlights && hit.highlights.length > 0 && (
         <span role="cell" className="highlights cut">
           {hit.highlights.slice(0, 2).map((one) => (

@@ -14,25 +14,32 @@ import { Icon } from "../ui/icons";
 import { missingWords } from "../shell/gap";
 import { Empty, Failure, Loading } from "../ui/parts";
 import { transactionOf } from "../transaction/queries";
+import { useSearchText } from "../url/use-search-text";
 import { useTitle } from "../ui/title";
 import { BulkDialog } from "./bulk";
 import { DifferencePanel } from "./difference";
+import { ColumnChoice } from "./column-choice";
+import { columnsOf, hasKeys, usualColumns } from "./columns";
 import { Facets } from "./facets";
 import { Histogram } from "./histogram";
 import { HitList } from "./list";
 import { type Counts, counts, pages, queryError } from "./queries";
 import { SearchBar } from "./search-bar";
+import { ViewMenu } from "./view-menu";
 
 export function TrackerPage() {
   const { q: query = "", differs } = useSearch({ strict: false }) as { q?: string; differs?: string };
+  const [columnNames, setColumns] = useSearchText("columns");
+  const columns = useMemo(() => columnsOf(columnNames), [columnNames]);
   const [range, setRange] = useRange();
   const navigate = useNavigate();
   // Each count of business keys is audited, so not every two seconds.
   const keys = useMay("payload-viewer");
   const session = useSession();
-  const [follow, setFollow] = useState(false);
+  const [following, setFollowing] = useSearchText("follow", "", true);
+  const follow = following !== "";
   const every = follow ? 2000 : (false as const);
-  const found = useInfiniteQuery({ ...pages(query, range), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
+  const found = useInfiniteQuery({ ...pages(query, range, keys && !follow && hasKeys(columns)), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
   const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
   const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
   const known = useKnown(summary.data);
@@ -46,7 +53,7 @@ export function TrackerPage() {
       void transactionOf(next, queries).then((id) => {
         if (id) void navigate({ to: "/transactions/$id", params: { id } });
       });
-      void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined })) as never });
+      void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, q: next || undefined, selected: undefined })) as never });
       if (next === query) {
         void found.refetch();
         void summary.refetch();
@@ -77,7 +84,7 @@ export function TrackerPage() {
               <Found counts={summary.data} />
             </h2>
             {found.isFetching && <span className="spinner" role="status" aria-label="Searching" />}
-            <button type="button" className="button small" aria-pressed={follow} onClick={() => setFollow(!follow)}>
+            <button type="button" className="button small" aria-pressed={follow} onClick={() => setFollowing(follow ? "" : "1")}>
               <Icon name={follow ? "pause" : "play"} size={13} />
               {follow ? "Following" : "Follow"}
             </button>
@@ -86,17 +93,20 @@ export function TrackerPage() {
                 What differs
               </button>
             )}
+            <ViewMenu />
+            <ColumnChoice columns={columns ?? usualColumns(hits[0]?.node !== undefined)} keys={keys ? (known.key ?? []) : []} onChange={setColumns} />
             <Actions query={query} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
           {query && differs && <DifferencePanel query={query} range={range} keys={keys} onSearch={search} />}
           {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
+          {hasKeys(columns) && (!keys || follow) && <p className="notice thin">{keys ? "Business keys are not read while the list follows." : "Business keys need the role payload-viewer."}</p>}
           <SilentNodes nodes={nodes} />
           {incomplete && <p className="notice warn thin">Some transactions may be missing: the search timed out, or the index lags behind. Select a shorter time range.</p>}
           {found.isPending && !found.isError ? (
             <Loading what="transactions" />
           ) : hits.length > 0 ? (
-            <HitList hits={hits} query={query} hasMore={found.hasNextPage} loadMore={more} />
+            <HitList hits={hits} columns={columns} query={query} hasMore={found.hasNextPage} loadMore={more} />
           ) : (
             !found.isError && <NoResults query={query} onClear={() => search("")} />
           )}

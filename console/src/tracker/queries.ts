@@ -14,12 +14,13 @@ export type Counts = Schemas["Counts"];
 export type Difference = Schemas["Difference"];
 export type Attribute = Schemas["Attribute"];
 
-export function pages(query: string, range: RangeSearch) {
+/** With `keys`, hits have their business keys, which is audited. */
+export function pages(query: string, range: RangeSearch, keys = false) {
   const terms = within(query, range);
   return infiniteQueryOptions({
-    queryKey: ["transactions", query, range],
+    queryKey: ["transactions", query, range, keys],
     queryFn: ({ pageParam, signal }) =>
-      data<Page>(api.GET("/v1/transactions", { params: { query: { q: terms.query, limit: pageParam ? PAGE : FIRST, ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
+      data<Page>(api.GET("/v1/transactions", { params: { query: { q: terms.query, limit: pageParam ? PAGE : FIRST, ...(keys && { keys }), ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
     initialPageParam: "",
     getNextPageParam: (last: Page) => last.next ?? undefined,
     placeholderData: keepPreviousData,

@@ -1,16 +1,20 @@
 // Charts of a profile; dragging over one selects the time range of the page.
 
 import { useNavigate } from "@tanstack/react-router";
-import { useMemo } from "react";
-import { count, duration, short } from "../format/format";
+import { type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { clock, count, duration, short } from "../format/format";
+import { shifted } from "../time/previous";
 import { between, type RangeSearch, resolveRange } from "../time/range";
+import { useZone } from "../time/zone";
 import { Chart, Legend, type Mark, type Series } from "../ui/chart";
 import { Panel } from "../ui/parts";
-import { type Heatmap, heatmap } from "./heatmap";
-import type { Profile } from "./queries";
+import { type Cell, type Heatmap, heatmap, neighbour } from "./heatmap";
+import type { Before, Interval, Profile } from "./queries";
 
 interface Props {
   all: Profile;
+  /** The range before, drawn dashed. */
+  before: Before | undefined;
   range: RangeSearch;
   onSelect: (from: number, to: number) => void;
   marks: Mark[];
@@ -32,6 +36,28 @@ const QUANTILES: Series[] = [
   { label: "p50", color: "--chart-1" },
 ];
 
+const BEFORE_RATE: Series[] = [{ label: "all, range before", color: "--text", dash: [5, 4] }];
+const BEFORE_P99: Series[] = [
+  { label: "p99, range before", color: "--chart-4", dash: [5, 4] },
+  { label: "p50, range before", color: "--chart-1", dash: [5, 4] },
+];
+
+/** A value of the intervals before, at the times of this range. */
+function useBefore(before: Before | undefined, times: number[], read: (interval: Interval, step: number) => number): (number | null)[] {
+  return useMemo(() => {
+    if (!before) return [];
+    const { all, shift } = before;
+    // Of intervals without a transaction there is nothing.
+    const at = all.intervals.map((interval) => Date.parse(interval.time) / 1000);
+    const values = all.intervals.map((interval) => read(interval, Math.max(1, all.bucket_ms) / 1000));
+    return shifted(times.map((time) => time / 1000), { at, values }, shift / 1000);
+  }, [before, times, read]);
+}
+
+const rateOf = (interval: Interval, seconds: number) => interval.classes.reduce((sum, value) => sum + value, 0) / seconds;
+const p99Of = (interval: Interval) => interval.durations.p99_us;
+const p50Of = (interval: Interval) => interval.durations.p50_us;
+
 /** Every interval of the range, with an entry for those without a transaction. */
 function useIntervals(all: Profile, range: RangeSearch) {
   return useMemo(() => {
@@ -45,7 +71,7 @@ function useIntervals(all: Profile, range: RangeSearch) {
   }, [all, range]);
 }
 
-export function RateChart({ all, range, onSelect, marks }: Props) {
+export function RateChart({ all, before, range, onSelect, marks }: Props) {
   const { times, found, ends, seconds } = useIntervals(all, range);
   const data = useMemo(() => {
     const of = (numbers: number[]) => (time: number) => numbers.reduce((sum, at) => sum + (found.get(time)?.classes[at] ?? 0), 0) / seconds;
@@ -57,22 +83,28 @@ export function RateChart({ all, range, onSelect, marks }: Props) {
     });
     return [times.map((time) => time / 1000), ...[3, 2, 1, 0].map((at) => stacked.map((values) => values[at] ?? 0))] as [number[], ...number[][]];
   }, [times, found, seconds]);
+  const old = useBefore(before, times, rateOf);
+  const series = before ? [...CLASSES, ...BEFORE_RATE] : CLASSES;
+  const drawn = useMemo(() => (before ? [...data, old] : data) as typeof data, [data, old, before]);
   return (
-    <Panel title="Requests per second, by status" inside={false} actions={<Legend series={CLASSES} />}>
-      <Chart label="Requests per second, by class of status, over time. Drag to select a time range." data={data} series={CLASSES} height={150} range={ends} format={short} onBrush={onSelect} sync={SYNC} marks={marks} />
+    <Panel title="Requests per second, by status" inside={false} actions={<Legend series={series} />}>
+      <Chart label="Requests per second, by class of status, over time. Drag to select a time range." data={drawn} series={series} height={150} range={ends} format={short} onBrush={onSelect} sync={SYNC} marks={marks} />
     </Panel>
   );
 }
 
-export function LatencyChart({ all, range, onSelect, marks }: Props) {
+export function LatencyChart({ all, before, range, onSelect, marks }: Props) {
   const { times, found, ends } = useIntervals(all, range);
   const data = useMemo(() => {
     const of = (quantile: "p50_us" | "p90_us" | "p99_us") => times.map((time) => found.get(time)?.durations[quantile] ?? null);
     return [times.map((time) => time / 1000), of("p99_us"), of("p90_us"), of("p50_us")] as [number[], ...(number | null)[][]];
   }, [times, found]);
+  const [p99, p50] = [useBefore(before, times, p99Of), useBefore(before, times, p50Of)];
+  const series = before ? [...QUANTILES, ...BEFORE_P99] : QUANTILES;
+  const drawn = useMemo(() => (before ? [...data, p99, p50] : data) as typeof data, [data, p99, p50, before]);
   return (
-    <Panel title="Durations" inside={false} actions={<Legend series={QUANTILES} />}>
-      <Chart label="Quantiles of durations over time. Drag to select a time range." data={data} series={QUANTILES} height={150} range={ends} format={duration} onBrush={onSelect} sync={SYNC} marks={marks} />
+    <Panel title="Durations" inside={false} actions={<Legend series={series} />}>
+      <Chart label="Quantiles of durations over time. Drag to select a time range." data={drawn} series={series} height={150} range={ends} format={duration} onBrush={onSelect} sync={SYNC} marks={marks} />
     </Panel>
   );
 }
@@ -81,6 +113,8 @@ export function LatencyChart({ all, range, onSelect, marks }: Props) {
 const LEFT = 56;
 const ROW = 9;
 
+const nameOf = (cell: Cell) => `${cell.column} ${cell.row}`;
+
 export function DurationHeatmap({ all, term, range }: { all: Profile; term: string; range: RangeSearch }) {
   const { times, found, seconds } = useIntervals(all, range);
   const map: Heatmap = useMemo(() => {
@@ -88,6 +122,9 @@ export function DurationHeatmap({ all, term, range }: { all: Profile; term: stri
     return heatmap(times.map((time) => found.get(time) ?? empty));
   }, [times, found]);
   const navigate = useNavigate();
+  const [at, setAt] = useState("");
+  const drawing = useRef<SVGSVGElement>(null);
+  useZone();
   const rows = map.bounds.length - 1;
   if (rows < 1) return null;
   const height = rows * ROW;
@@ -96,6 +133,19 @@ export function DurationHeatmap({ all, term, range }: { all: Profile; term: stri
     const [from, to] = [Math.floor(map.bounds[row] ?? 0), Math.ceil(map.bounds[row + 1] ?? 0)];
     const start = times[column] ?? 0;
     void navigate({ to: "/tracker", search: { q: `${term} took:[${from}us TO ${to}us]`, range: undefined, ...between(start, start + seconds * 1000) } as never });
+  };
+  // One cell is in the order of Tab; arrow keys move on from there.
+  const current = map.cells.find((cell) => nameOf(cell) === at) ?? map.cells[0];
+  const pressed = (event: KeyboardEvent, cell: Cell) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      return open(cell.column, cell.row);
+    }
+    const next = neighbour(map.cells, cell, event.key);
+    if (!next) return;
+    event.preventDefault();
+    setAt(nameOf(next));
+    drawing.current?.querySelector<SVGRectElement>(`[data-cell="${nameOf(next)}"]`)?.focus();
   };
   const labels = [0, Math.floor(rows / 2), rows - 1].filter((row, at, list) => list.indexOf(row) === at);
   return (
@@ -106,12 +156,39 @@ export function DurationHeatmap({ all, term, range }: { all: Profile; term: stri
             {duration(map.bounds[row] ?? 0)}
           </span>
         ))}
-        <svg viewBox={`0 0 ${times.length} ${rows}`} preserveAspectRatio="none" height={height} width="100%" role="img" aria-label={`Durations over time: most took ${duration(all.durations.p50_us)}, the longest ${duration(all.durations.max_us)}.`}>
-          {map.cells.map(({ column, row, count: number }) => (
-            <rect key={`${column} ${row}`} x={column} y={rows - 1 - row} width={1.02} height={1.02} fill="var(--chart-1)" opacity={0.12 + 0.88 * Math.sqrt(number / map.most)} onClick={() => open(column, row)}>
-              <title>{`${count(number)} took ${duration(map.bounds[row] ?? 0)} to ${duration(map.bounds[row + 1] ?? 0)} at ${new Date(times[column] ?? 0).toLocaleTimeString()}`}</title>
-            </rect>
-          ))}
+        <svg
+          ref={drawing}
+          viewBox={`0 0 ${times.length} ${rows}`}
+          preserveAspectRatio="none"
+          height={height}
+          width="100%"
+          role="group"
+          aria-label={`Durations over time: most took ${duration(all.durations.p50_us)}, the longest ${duration(all.durations.max_us)}. Arrow keys move between cells, Enter opens the transactions of one.`}
+        >
+          {map.cells.map((cell) => {
+            const { column, row, count: number } = cell;
+            const text = `${count(number)} took ${duration(map.bounds[row] ?? 0)} to ${duration(map.bounds[row + 1] ?? 0)} at ${clock(new Date(times[column] ?? 0), false)}`;
+            return (
+              <rect
+                key={nameOf(cell)}
+                data-cell={nameOf(cell)}
+                x={column}
+                y={rows - 1 - row}
+                width={1.02}
+                height={1.02}
+                fill="var(--chart-1)"
+                fillOpacity={0.12 + 0.88 * Math.sqrt(number / map.most)}
+                role="link"
+                aria-label={text}
+                tabIndex={cell === current ? 0 : -1}
+                onClick={() => open(column, row)}
+                onFocus={() => setAt(nameOf(cell))}
+                onKeyDown={(event) => pressed(event, cell)}
+              >
+                <title>{text}</title>
+              </rect>
+            );
+          })}
         </svg>
       </div>
     </Panel>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { heatmap } from "./heatmap";
+import { heatmap, neighbour } from "./heatmap";
 import type { Interval } from "./queries";
 
 const interval = (bins: [number, number][]): Interval => ({
@@ -24,5 +24,18 @@ describe("heatmap", () => {
   });
   it("has a row of durations below a microsecond", () => {
     expect(heatmap([interval([[0, 1], [1, 1]])]).bounds).toEqual([0, 1, Math.SQRT2]);
+  });
+});
+
+describe("keys", () => {
+  const cells = [[0, 1], [0, 4], [2, 0], [2, 3], [5, 3]].map(([column = 0, row = 0]) => ({ column, row, count: 1 }));
+  const from = (at: number, key: string) => {
+    const found = neighbour(cells, cells[at] as never, key);
+    return found && cells.indexOf(found);
+  };
+  it("lead to the nearest cell in their direction, over gaps", () => {
+    expect(["ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown"].map((key) => from(3, key))).toEqual([4, 1, 3, 2]);
+    expect([from(0, "ArrowUp"), from(1, "ArrowDown"), from(4, "ArrowRight"), from(0, "ArrowLeft")]).toEqual([1, 0, 4, 0]);
+    expect([from(2, "Home"), from(1, "End"), from(0, "Enter")]).toEqual([0, 4, undefined]);
   });
 });

@@ -34,3 +34,28 @@ export function heatmap(intervals: Interval[]): Heatmap {
   const bounds = Array.from({ length: last - first + 2 }, (_, at) => least(first + at));
   return { bounds, cells, most: Math.max(...cells.map((cell) => cell.count)) };
 }
+
+const KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
+
+/** The cell that a key leads to from another one: the nearest in its direction. Undefined for other keys. */
+export function neighbour(cells: Cell[], from: Cell, key: string): Cell | undefined {
+  if (!KEYS.includes(key)) return undefined;
+  const nearest = (found: Cell[], far: (cell: Cell) => number, near: (cell: Cell) => number) =>
+    found.reduce<Cell | undefined>((best, cell) => (!best || far(cell) < far(best) || (far(cell) === far(best) && near(cell) < near(best)) ? cell : best), undefined);
+  const rows = (cell: Cell) => Math.abs(cell.row - from.row);
+  const columns = (cell: Cell) => Math.abs(cell.column - from.column);
+  switch (key) {
+    case "ArrowLeft":
+      return nearest(cells.filter((cell) => cell.column < from.column), columns, rows) ?? from;
+    case "ArrowRight":
+      return nearest(cells.filter((cell) => cell.column > from.column), columns, rows) ?? from;
+    case "ArrowUp":
+      return nearest(cells.filter((cell) => cell.row > from.row && cell.column === from.column), rows, columns) ?? from;
+    case "ArrowDown":
+      return nearest(cells.filter((cell) => cell.row < from.row && cell.column === from.column), rows, columns) ?? from;
+    case "Home":
+      return nearest(cells, (cell) => cell.column, rows);
+    default:
+      return nearest(cells, (cell) => -cell.column, rows);
+  }
+}

@@ -7,6 +7,8 @@ import { useMarks } from "../configuration/history";
 import { Changes } from "../configuration/history-panel";
 import { SilentNodes } from "../fleet/choice";
 import { count, duration, percent } from "../format/format";
+import { CompareButton } from "../time/compare-button";
+import { change, useComparison } from "../time/previous";
 import { useRange } from "../time/use-range";
 import { between } from "../time/range";
 import { visible } from "../transaction/text";
@@ -16,7 +18,7 @@ import { Empty, Numbers, Panel, QueryState, Status, Table, Time } from "../ui/pa
 import { useTitle } from "../ui/title";
 import { DurationHeatmap, LatencyChart, RateChart } from "./charts";
 import { KINDS, type Kind, Named, termOf } from "./named";
-import { type Profile, profile } from "./queries";
+import { type Before, type Profile, profile, profileBefore } from "./queries";
 import { Section } from "./sections";
 
 export function TrafficPage() {
@@ -31,6 +33,9 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
   const session = useSession();
   const term = [within, termOf(kind, name)].filter(Boolean).join(" ");
   const figures = useQuery({ ...profile(term, range), refetchInterval: range.to ? false : 10_000 });
+  const [compares] = useComparison();
+  const earlier = useQuery({ ...profileBefore(term, range), enabled: compares, refetchInterval: range.to ? false : 30_000 });
+  const before = compares ? earlier.data : undefined;
   const facets = useQuery({ ...counts(term, range, false), refetchInterval: range.to ? false : 10_000 });
   useTitle(`${KINDS[kind]} ${name}`);
   const select = (from: number, to: number) => setRange(between(from, to));
@@ -43,6 +48,7 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
           <span className="muted">{KINDS[kind]}</span> {visible(name)} {within && <code className="muted">{visible(within)}</code>}
         </h1>
         <span className="grow" />
+        <CompareButton />
         <Link to="/tracker" search={{ q: term }} className="button small">
           <Icon name="tracker" size={14} />
           Transactions
@@ -63,7 +69,8 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
         <>
           <SilentNodes nodes={all.nodes ?? undefined} />
           {(all.cut || (all.incomplete && !all.nodes?.missing?.length)) && <p className="notice warn thin">Some transactions may be missing: the time limit was reached, or the index lags behind.</p>}
-          <Figures all={all} />
+          {compares && earlier.isError && <p className="notice warn thin">The previous range cannot be read: {String(earlier.error.message)}</p>}
+          <Figures all={all} before={before} />
           {all.matched === 0 ? (
             <section className="panel">
               <Empty title="No transactions in this time range">
@@ -72,8 +79,8 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
             </section>
           ) : (
             <>
-              <RateChart all={all} range={range} onSelect={select} marks={marks} />
-              <LatencyChart all={all} range={range} onSelect={select} marks={marks} />
+              <RateChart all={all} before={before} range={range} onSelect={select} marks={marks} />
+              <LatencyChart all={all} before={before} range={range} onSelect={select} marks={marks} />
               <Changes all={changes} />
               <DurationHeatmap all={all} term={term} range={range} />
               <div className="two">
@@ -89,23 +96,32 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
   );
 }
 
-function Figures({ all }: { all: Profile }) {
+function Figures({ all, before }: { all: Profile; before: Before | undefined }) {
   const { durations } = all;
-  const time = (us: number) => (all.matched ? duration(us) : "–");
+  const isEmpty = before?.all.matched === 0;
+  const old = isEmpty ? undefined : before?.all;
+  const time = (us: number, than: number | undefined) => (all.matched ? compared(duration(us), us, than) : "–");
+  const share = (one: Profile) => (one.matched ? one.failed / one.matched : 0);
   return (
-    <Panel title="Transactions">
+    <Panel title="Transactions" actions={before && <span className="muted">{isEmpty ? "the range before has no transactions" : "compared with the range before"}</span>}>
       <Numbers
         all={[
-          ["Number", count(all.matched), false],
-          ["Failed", all.matched ? percent(all.failed, all.matched) : "–", all.failed > 0],
-          ["p50", time(durations.p50_us), false],
-          ["p90", time(durations.p90_us), false],
-          ["p99", time(durations.p99_us), false],
-          ["Longest", time(durations.max_us), false],
+          ["Number", compared(count(all.matched), all.matched, old?.matched), false],
+          ["Failed", all.matched ? compared(percent(all.failed, all.matched), share(all), old && share(old)) : "–", all.failed > 0],
+          ["p50", time(durations.p50_us, old?.durations.p50_us), false],
+          ["p90", time(durations.p90_us, old?.durations.p90_us), false],
+          ["p99", time(durations.p99_us, old?.durations.p99_us), false],
+          ["Longest", time(durations.max_us, old?.durations.max_us), false],
         ]}
       />
     </Panel>
   );
+}
+
+/** A figure, with its change against the one before. */
+function compared(text: string, now: number, before: number | undefined): string {
+  const words = change(now, before);
+  return words ? `${text} (${words})` : text;
 }
 
 const STAGES: Record<string, string> = {

@@ -2,6 +2,7 @@
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../api/client";
+import { previousRange } from "../time/previous";
 import { type RangeSearch, within } from "../time/range";
 
 export type Profile = Schemas["Profile"];
@@ -14,5 +15,24 @@ export function profile(query: string, range: RangeSearch) {
     queryFn: ({ signal }) => data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
+  });
+}
+
+/** The figures of the range before, and how many milliseconds it is earlier. */
+export interface Before {
+  all: Profile;
+  shift: number;
+}
+
+export function profileBefore(query: string, range: RangeSearch) {
+  return queryOptions({
+    queryKey: ["profile-before", query, range],
+    queryFn: async ({ signal }): Promise<Before> => {
+      const before = previousRange(range, new Date());
+      const terms = within(query, before.range);
+      return { all: await data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query } }, signal })), shift: before.shift };
+    },
+    placeholderData: keepPreviousData,
+    staleTime: 30_000,
   });
 }

@@ -7,6 +7,7 @@ import type { Schemas } from "../api/client";
 import { bytes, count } from "../format/format";
 import { ApiLink } from "../ui/api-link";
 import { Icon } from "../ui/icons";
+import { useSearchText } from "../url/use-search-text";
 import { Badge, Copy, Loading } from "../ui/parts";
 import { lineAt, type Layout, type View } from "./body-layout";
 import { fromBase64, hitPattern, type Kind, spans, visible } from "./text";
@@ -37,6 +38,7 @@ export function BodyView({ title, id, side, body, facts, hits }: Props) {
       base64={body.base64 ?? undefined}
       cut={body.cut}
       hits={hits}
+      side={side.replace("-body", "")}
       head={
         <>
           <h3>Body</h3>
@@ -63,14 +65,17 @@ interface TextProps {
   base64: string | undefined;
   cut: boolean;
   hits?: string[];
+  /** Name of the selected view in the URL. */
+  side?: string;
   head?: ReactNode;
   actions?: ReactNode;
   why?: ReactNode;
 }
 
 /** A body: text, hexadecimal, or an image. */
-export function BodyText({ title, text, base64, cut, hits = NO_HITS, head, actions, why }: TextProps) {
-  const [chosen, setChosen] = useState<View>();
+export function BodyText({ title, text, base64, cut, hits = NO_HITS, side = "view", head, actions, why }: TextProps) {
+  const [view, setChosen] = useSearchText(side, "", true);
+  const chosen = Object.hasOwn(NAMES, view) ? (view as View) : undefined;
   const shown = useBodyLayout(useMemo(() => ({ hits, ...(text ? { text } : base64 ? { base64 } : {}), isCut: cut, ...(chosen ? { view: chosen } : {}) }), [text, base64, cut, hits, chosen]));
   const picture = useMemo(() => (shown?.type && base64 ? { bytes: fromBase64(base64), type: shown.type } : undefined), [shown?.type, base64]);
   return (
@@ -109,7 +114,8 @@ function Flags({ body, facts }: { body: Schemas["Body"]; facts: Schemas["BodyMet
   );
 }
 
-function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["Body"] }) {
+/** Why a recorded body is not the one that was sent, in words. */
+export function bodyNotes(facts: Schemas["BodyMetadata"], body: Schemas["Body"]): string[] {
   const words: string[] = [];
   if (facts.truncated && facts.stored > 0) words.push(`${bytes(facts.stored)} of ${bytes(facts.length)} were recorded because of body_limit`);
   if (facts.withheld) words.push(`the body was withheld because it could not be redacted (${facts.withheld})`);
@@ -119,6 +125,11 @@ function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["B
   if (body.cut) words.push("the first MiB is shown; download it for all bytes");
   if (facts.length > 0 && facts.stored === 0 && !facts.withheld) words.push("the body was not recorded, or its retention has ended");
   if (facts.length === 0) words.push("there was no body");
+  return words;
+}
+
+function Why({ facts, body }: { facts: Schemas["BodyMetadata"]; body: Schemas["Body"] }) {
+  const words = bodyNotes(facts, body);
   return words.length > 0 ? <p className="muted body-why">{`${words.join("; ")}.`.replace(/^./, (c) => c.toUpperCase())}</p> : null;
 }
 

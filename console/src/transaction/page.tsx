@@ -111,6 +111,9 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
           curl
         </button>
       )}
+      <Link to="/compare" search={{ a: transaction.id } as never} className="button" preload={false}>
+        Compare…
+      </Link>
       {canSend && (
         <Link to="/explain" search={{ transaction: transaction.id } as never} className="button" onClick={() => prefill(curl(transaction)?.command ?? "")}>
           Explain
@@ -175,7 +178,7 @@ function Notes({ transaction }: { transaction: Transaction }) {
           <Link to="/transactions/$id" params={{ id: transaction.resubmission_of }} preload={false} className="mono">
             {transaction.resubmission_of}
           </Link>
-          .
+          . <Link to="/compare" search={{ a: transaction.resubmission_of, b: transaction.id } as never} preload={false}>Compare both</Link>
         </p>
       )}
     </>

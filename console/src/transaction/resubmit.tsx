@@ -7,7 +7,8 @@ import { Dialog, DialogButtons } from "../ui/dialog";
 import { Failure } from "../ui/parts";
 import { notify } from "../ui/toast";
 import { diff } from "./diff";
-import { prettyJson, visible } from "./text";
+import { Diff } from "./diff-view";
+import { prettyJson } from "./text";
 
 type Edits = Schemas["ResubmitBody"];
 type Line = Schemas["HeaderLine"];
@@ -151,32 +152,6 @@ function HeaderEditor({ lines, onChange }: { lines: Line[]; onChange: (lines: Li
       </button>
       <small className="muted">Credentials and headers set by weir cannot be edited.</small>
     </fieldset>
-  );
-}
-
-const AROUND = 2;
-const SIGNS = { same: " ", removed: "−", added: "+" };
-
-function Diff({ changes }: { changes: ReturnType<typeof diff> }) {
-  const near = changes.map((_, at) => changes.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((change) => change.kind !== "same"));
-  return (
-    <div className="diff" tabIndex={0} role="region" aria-label="Differences">
-      {changes.map((change, at) =>
-        near[at] ? (
-          <div key={at} className={change.kind}>
-            <span aria-hidden="true">{SIGNS[change.kind]}</span>
-            <bdo dir="ltr">
-              {change.kind !== "same" && <span className="sr-only">{change.kind}: </span>}
-              {visible(change.text).slice(0, 2000)}
-            </bdo>
-          </div>
-        ) : near[at - 1] ? (
-          <div key={at} className="muted">
-            ⋯
-          </div>
-        ) : null,
-      )}
-    </div>
   );
 }
 

@@ -127,6 +127,14 @@ export function Attempts({ transaction }: { transaction: Transaction }) {
                   …{attempt.id.slice(-12)}
                 </Link>
               )}
+              {(attempt.state === "succeeded" || attempt.state === "failed") && (
+                <>
+                  {" "}
+                  <Link to="/compare" search={{ a: transaction.id, b: attempt.id } as never} preload={false} aria-label={`Compare with attempt ${attempt.number}`}>
+                    Compare
+                  </Link>
+                </>
+              )}
               {attempt.difference != null && <p className="muted">edited</p>}
             </td>
           </tr>

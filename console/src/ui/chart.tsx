@@ -2,7 +2,9 @@
 
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
+import { clock, day } from "../format/format";
 import { color, useTheme } from "../shell/theme";
+import { useZone } from "../time/zone";
 
 export interface Series {
   label: string;
@@ -42,6 +44,7 @@ export function Chart({ label, data, series, height, range, format, onBrush, syn
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const theme = useTheme();
+  const zone = useZone();
   const now = useRef({ onBrush, format, range, marks });
   now.current = { onBrush, format, range, marks };
   const names = series.map((one) => `${one.label} ${one.color}`).join();
@@ -57,7 +60,7 @@ export function Chart({ label, data, series, height, range, format, onBrush, syn
       observer.disconnect();
       drawn.destroy();
     };
-  }, [theme, height, names, sync]);
+  }, [theme, zone, height, names, sync]);
 
   useEffect(() => {
     plot.current?.setData(data);
@@ -110,14 +113,13 @@ function options(width: number, height: number, series: Series[], now: Now, sync
 }
 
 function clockAxis(): Partial<uPlot.Axis> {
-  const two = (value: number) => String(value).padStart(2, "0");
   return {
     values: (_, all, __, ___, step) =>
       all.map((value) => {
         const at = new Date(value * 1000);
-        if (step >= 86400 || (at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0)) return `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-        const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
-        return step < 60 ? `${clock}:${two(at.getSeconds())}` : clock;
+        const text = clock(at, false);
+        if (step >= 86400 || text === "00:00:00") return day(at).slice(5);
+        return step < 60 ? text : text.slice(0, 5);
       }),
   };
 }
@@ -178,7 +180,7 @@ function tip(series: Series[], now: Now): uPlot.Plugin {
         });
         const left = plot.cursor.left ?? 0;
         const near = now.current.marks.filter((mark) => Math.abs(plot.valToPos(mark.at, "x") - left) <= NEAR).map((mark) => mark.label);
-        element.textContent = [new Date(seconds * 1000).toLocaleTimeString(), ...lines, ...near].join("\n");
+        element.textContent = [clock(new Date(seconds * 1000), false), ...lines, ...near].join("\n");
         const isRight = left > plot.over.clientWidth / 2;
         element.style.left = isRight ? "" : `${left + 12}px`;
         element.style.right = isRight ? `${plot.over.clientWidth - left + 12}px` : "";
@@ -192,7 +194,7 @@ export function Legend({ series }: { series: Series[] }) {
     <span className="legend">
       {series.map((one) => (
         <span key={one.label}>
-          <i style={{ background: `var(${one.color})` }} aria-hidden="true" />
+          <i className={one.dash ? "dashed" : undefined} style={{ background: one.dash ? `repeating-linear-gradient(90deg, var(${one.color}) 0 4px, transparent 4px 7px)` : `var(${one.color})` }} aria-hidden="true" />
           {one.label}
         </span>
       ))}

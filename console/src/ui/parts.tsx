@@ -3,6 +3,7 @@
 import { type ReactNode, useState } from "react";
 import { ApiProblem } from "../api/client";
 import { ago, clock, day, full } from "../format/format";
+import { useZone } from "../time/zone";
 import { Icon } from "./icons";
 
 export function Badge({ tone = "", children }: { tone?: string; children: ReactNode }) {
@@ -151,8 +152,9 @@ export function Table({ heads, label, children }: { heads: string[]; label?: str
   );
 }
 
-/** A time in the zone of the browser; the title has day and zone. */
+/** A time in the zone in force; the title has day and zone. */
 export function Time({ at, style = "clock" }: { at: string; style?: "clock" | "full" | "ago" | "day" }) {
+  useZone();
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return <span>{at}</span>;
   const today = day(date) === day(new Date());

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weir_fleet::Handle;
 use weir_fleet::peers::{SCHEME, Verified};
 use weir_store::audit::AuditLog;
+use weir_store::views::Views;
 
 /// Path of the admin API; its own paths go on from there.
 pub(crate) const BASE: &str = "/v1";
@@ -49,6 +50,8 @@ pub struct Access {
     pub tokens: Arc<Tokens>,
     /// The audit.
     pub audit: Arc<AuditLog>,
+    /// The named views of this node.
+    pub views: Arc<Views>,
 }
 
 /// Authenticates requests; limits wrong tokens.

@@ -13,6 +13,7 @@ mod export;
 mod fleet;
 mod invoice;
 mod job;
+mod job_item;
 mod journal;
 mod lab;
 mod limit;
@@ -31,6 +32,7 @@ mod token;
 mod transaction;
 mod upstream;
 mod usage;
+mod view;
 
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};

@@ -27,12 +27,18 @@ pub(crate) enum Action {
     Resolve,
     /// Creates a job for a query; options.
     MakeJob,
+    /// Creates a job that retries transactions of a job, by its number; options.
+    RetryJob,
     /// Runs a job, by its number; options.
     RunJob,
     /// Pauses a job.
     PauseJob,
     /// Cancels a job.
     CancelJob,
+    /// Saves a view of the console, by its name; query of the address.
+    SaveView,
+    /// Deletes a view of the console, by its name.
+    DeleteView,
     /// Creates a token, by its id.
     MakeToken,
     /// Revokes a token, by its id.
@@ -74,7 +80,8 @@ impl Action {
             Self::Show | Self::Resubmit | Self::Resolve => "transaction",
             Self::Search | Self::Count | Self::Export | Self::MakeJob => "query",
             Self::Explain | Self::Try => "request",
-            Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
+            Self::RetryJob | Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
+            Self::SaveView | Self::DeleteView => "view",
             Self::MakeToken | Self::RevokeToken => "token",
             Self::RetireNode => "node",
             Self::Backfill => "sink",

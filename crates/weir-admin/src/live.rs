@@ -233,15 +233,15 @@ impl Live {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).between(from, to)
     }
 
-    /// The last changes of the health of targets that `is_asked`, the last one first, at most `limit`, and
+    /// The last changes of the health of targets that `is_requested`, the last one first, at most `limit`, and
     /// whether there are more.
     pub(crate) fn health(
         &self,
         limit: usize,
-        is_asked: impl Fn(&HealthChange) -> bool,
+        is_requested: impl Fn(&HealthChange) -> bool,
     ) -> (Vec<HealthChange>, bool) {
         let all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = all.latest().filter(|change| is_asked(change)).cloned();
+        let mut found = all.latest().filter(|change| is_requested(change)).cloned();
         let changes = found.by_ref().take(limit).collect();
         (changes, found.next().is_some())
     }

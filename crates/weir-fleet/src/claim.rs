@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use weir_store::ledger::{AttemptState, Ledger};
+use weir_store::ledger::{Again, AttemptState, Ledger};
 
 /// Most attempts of a claim.
 pub const MAX_CLAIMS: usize = 256;
@@ -33,8 +33,8 @@ pub struct Claim {
     pub original: Uuid,
     /// Name of the operator.
     pub who: String,
-    /// Also if an attempt has succeeded, or if the state of one is unknown.
-    pub again: bool,
+    /// Despite an attempt that has succeeded, or one of unknown state.
+    pub again: Again,
 }
 
 /// Why an attempt is not granted.
@@ -142,10 +142,10 @@ impl States {
     fn blocker(&self, claim: &Claim) -> Option<Blocker> {
         match self.open.get(&claim.original) {
             Some(true) => return Some(Blocker::Sending),
-            Some(false) if !claim.again => return Some(Blocker::Unknown),
+            Some(false) if claim.again == Again::No => return Some(Blocker::Unknown),
             _ => {}
         }
-        let is_settled = self.settled.contains(&claim.original) && !claim.again;
+        let is_settled = self.settled.contains(&claim.original) && claim.again != Again::All;
         is_settled.then_some(Blocker::Settled)
     }
 }
@@ -302,17 +302,20 @@ mod tests {
             settled: HashSet::from([settled, sending]),
             open: HashMap::from([(sending, true), (unknown, false)]),
         };
-        let blocker = |original, again| {
+        let blocker = |original, again: Again| {
             let claim = Claim { attempt: Uuid::nil(), original, who: String::new(), again };
             states.blocker(&claim)
         };
-        assert_eq!(blocker(sending, false), Some(Blocker::Sending));
-        assert_eq!(blocker(sending, true), Some(Blocker::Sending));
-        assert_eq!(blocker(unknown, false), Some(Blocker::Unknown));
-        assert_eq!(blocker(settled, false), Some(Blocker::Settled));
-        for original in [unknown, settled, new] {
-            assert_eq!(blocker(original, true), None);
+        for again in [Again::No, Again::Unknown, Again::All] {
+            assert_eq!(blocker(sending, again), Some(Blocker::Sending));
         }
-        assert_eq!(blocker(new, false), None);
+        assert_eq!(blocker(unknown, Again::No), Some(Blocker::Unknown));
+        assert_eq!(blocker(unknown, Again::Unknown), None);
+        assert_eq!(blocker(settled, Again::No), Some(Blocker::Settled));
+        assert_eq!(blocker(settled, Again::Unknown), Some(Blocker::Settled));
+        for original in [unknown, settled, new] {
+            assert_eq!(blocker(original, Again::All), None);
+        }
+        assert_eq!(blocker(new, Again::No), None);
     }
 }

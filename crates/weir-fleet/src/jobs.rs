@@ -4,6 +4,7 @@
 //! all nodes and has them sent, each by the node that has the transaction: that node takes the item, in the
 //! transaction in which it claims the attempt. What becomes of an attempt is copied from its database.
 
+mod item;
 mod lease;
 
 pub use lease::{JobCursor, JobLease, LeasedJob, Leases, PageItem, PendingItem};
@@ -14,14 +15,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use weir_model::{RejectionReason, UnixMicros};
+use weir_model::UnixMicros;
 use weir_store::clock::now_us;
-use weir_store::ledger::{DEFAULT_RATE, Job, JobAction, JobState, NewJob, RATES, StateCount};
+use weir_store::ledger::{
+    DEFAULT_RATE, Job, JobAction, JobState, MAX_RETRIES, NewJob, RATES, StateCount, read_states,
+    reason_words,
+};
 
 /// A job, and the node that runs it.
 const SELECT: &str =
     "SELECT j.number, j.query, j.destination, j.again, j.rate, j.who, j.state, j.run,
-        j.incomplete, j.created, j.began, j.ended, coalesce(n.name, '')
+        j.incomplete, j.created, j.began, j.ended, coalesce(n.name, ''), j.retry_of, j.retry_states
     FROM weir.job j
     LEFT JOIN weir.task t ON t.name = 'job-' || j.number AND t.until > now()
         AND j.state IN ('previewing', 'running')
@@ -45,6 +49,9 @@ fn job(row: &Row) -> Result<Job, tokio_postgres::Error> {
         ended: row.try_get::<_, Option<i64>>(11)?.map(time),
         cursor: String::new(),
         node: row.try_get(12)?,
+        retry_of: row.try_get(13)?,
+        retry_states: read_states(row.try_get(14)?),
+        retries: Vec::new(),
         waits_for: Vec::new(),
     })
 }
@@ -132,8 +139,7 @@ async fn read(
     let mut counts: HashMap<i64, Vec<StateCount>> = HashMap::new();
     for row in connection.query(sql, &numbers).await? {
         let (state, reason): (String, String) = (row.try_get(1)?, row.try_get(2)?);
-        let known = RejectionReason::from_code(&reason);
-        let words = known.map(|reason| reason.words()).unwrap_or_default();
+        let words = reason_words(&reason);
         let count = row.try_get::<_, i64>(3)?.unsigned_abs();
         let counted = StateCount { state, reason, words, count };
         counts.entry(row.try_get(0)?).or_default().push(counted);
@@ -147,7 +153,17 @@ async fn read(
     for row in connection.query(sql, &numbers).await? {
         down.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
     }
+    let sql =
+        "SELECT retry_of, number FROM weir.job WHERE retry_of = ANY ($1) ORDER BY number DESC";
+    let mut retries: HashMap<i64, Vec<i64>> = HashMap::new();
+    for row in connection.query(sql, &numbers).await? {
+        let of = retries.entry(row.try_get(0)?).or_default();
+        if of.len() < MAX_RETRIES {
+            of.insert(0, row.try_get(1)?);
+        }
+    }
     for job in &mut jobs {
+        job.retries = retries.remove(&job.number).unwrap_or_default();
         job.transactions = counts.remove(&job.number).unwrap_or_default();
         job.waits_for = down.remove(&job.number).unwrap_or_default();
     }

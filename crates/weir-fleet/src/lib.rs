@@ -39,6 +39,7 @@ pub mod tokens;
 mod unreplicated;
 pub mod verify;
 pub mod versions;
+mod views;
 
 pub use handle::{CommandError, Handle};
 pub use host::Host;

@@ -1,7 +1,7 @@
 //! Claims: who else might send a transaction at the same time, or set its resolution.
 
 use weir_model::RejectionReason;
-use weir_store::ledger::Resolution;
+use weir_store::ledger::{Again, Resolution};
 
 /// An attempt to be claimed. The database of this node has it as `sending` already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub struct Claim {
     pub original: u128,
     /// Name of the operator.
     pub who: String,
-    /// Also if an attempt has succeeded, or if the state of one is unknown.
-    pub again: bool,
+    /// Despite an attempt that has succeeded, or one of unknown state.
+    pub again: Again,
 }
 
 /// The part of a job of the fleet that this node sends.

@@ -12,7 +12,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use weir_journal::{Address, Position, failpoint};
 use weir_model::{OnDone, ReplayRequest};
-use weir_store::ledger::{self, Intent, PreviewItem, blocker, record_intent, withdraw_intent};
+use weir_store::ledger::{
+    self, Again, Intent, PreviewItem, blocker, record_intent, withdraw_intent,
+};
 use weir_tracker::Query;
 
 /// Most transactions of a request to send items, and largest size of their bodies.
@@ -82,8 +84,18 @@ pub struct SendItems {
     pub to: String,
     /// Also those that are settled or whose last attempt is `unknown`.
     pub again: bool,
+    /// Also those whose last attempt is `unknown`, but not settled ones.
+    // A node of the release before does not know it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
     /// The transactions, at most 128.
     pub items: Vec<JobItemAddress>,
+}
+
+impl SendItems {
+    fn sends(&self) -> Again {
+        if self.unknown && !self.again { Again::Unknown } else { self.again.into() }
+    }
 }
 
 /// What became of a request to send transactions.
@@ -109,7 +121,7 @@ impl Resubmitter {
         let (found, next, incomplete) = shared.find_page(&query, options, find.after.as_deref())?;
         let items = shared.ledger.write(|db| {
             let item = |one: PreviewItem| {
-                let before = blocker(db, one.id, find.again)?;
+                let before = blocker(db, one.id, find.again.into())?;
                 let reason = one.reason.or(before).map(|reason| reason.code());
                 let (lane, position) = one
                     .address
@@ -174,7 +186,7 @@ impl Resubmitter {
                     who: &send.who,
                     destination: &send.to,
                     difference: "",
-                    again: send.again,
+                    again: send.sends(),
                 };
                 match record_intent(db, &intent)? {
                     Ok(()) => recorded.push(request),
@@ -197,7 +209,7 @@ impl Resubmitter {
             attempt: request.id,
             original: request.original,
             who: send.who.clone(),
-            again: send.again,
+            again: send.sends(),
         };
         let claims: Vec<Claim> = recorded.iter().map(claim).collect();
         let part = JobPart { job: send.job, epoch: send.epoch, rejected };

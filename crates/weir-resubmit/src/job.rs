@@ -1,7 +1,7 @@
 //! Commands to jobs.
 
 use crate::single::Resubmitter;
-use weir_store::ledger::{Job, JobAction, JobState, NewJob};
+use weir_store::ledger::{Job, JobAction, JobState, NewJob, RetryBlocker, RetryJob};
 
 impl Resubmitter {
     /// Creates a job, which is previewed first.
@@ -13,6 +13,24 @@ impl Resubmitter {
         self.shared.statistics.lock().created += 1;
         self.shared.wake();
         Ok(job)
+    }
+
+    /// Creates a job that retries transactions of another one, which is previewed first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn retry(
+        &self,
+        number: i64,
+        retry: &RetryJob,
+        who: &str,
+    ) -> rusqlite::Result<Result<Job, RetryBlocker>> {
+        let created = self.shared.ledger.retry(number, retry, who)?;
+        if created.is_ok() {
+            self.count_created();
+            self.shared.wake();
+        }
+        Ok(created)
     }
 
     /// Counts a job of the fleet that this node has created.

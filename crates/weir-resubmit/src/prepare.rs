@@ -44,6 +44,8 @@ impl Context {
         let config = (self.gateway.config)();
         let mut addresses: Vec<_> = items.iter().map(|(_, address)| *address).collect();
         addresses.sort_by_key(|address| (address.lane, address.position));
+        // Items without an address have the same one.
+        addresses.dedup();
         let mut read: HashMap<u128, Transaction> = HashMap::with_capacity(items.len());
         for one in self.index.read_at(&addresses)? {
             read.insert(u128::from_be_bytes(one.id), one);

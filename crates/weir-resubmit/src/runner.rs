@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir_journal::{Outcome, failpoint};
 use weir_model::{OnDone, RejectionReason, ReplayOutcome, ReplayRequest};
 use weir_store::ledger::{
-    self, Intent, Job, JobItem, JobState, record_intent, set_item, withdraw_intent,
+    self, Intent, Job, JobItem, JobState, PreviewItem, record_intent, set_item, withdraw_intent,
 };
 use weir_tracker::{Error, Query};
 
@@ -195,7 +195,10 @@ impl Runner {
     }
 
     /// Continues a preview by one page.
-    fn preview(&self, job: &Job) -> Result<(), RunnerError> {
+    fn preview(&mut self, job: &Job) -> Result<(), RunnerError> {
+        if job.retry_of.is_some() {
+            return self.preview_retry(job);
+        }
         let shared = &self.shared;
         // It was parsed when the job was created; `now` in it is that moment.
         let Ok(query) = Query::parse(&job.query, job.created.0) else {
@@ -204,6 +207,28 @@ impl Runner {
         let (options, after) = ((job.destination.as_str(), job.again), job.cursor.as_str());
         let (items, next, incomplete) = shared.find_page(&query, options, Some(after))?;
         Ok(shared.ledger.persist_page(job, &items, next.as_deref(), incomplete)?)
+    }
+
+    /// Continues the preview of a retry by one page.
+    fn preview_retry(&mut self, job: &Job) -> Result<(), RunnerError> {
+        let limit = self.max_read();
+        let items = self.shared.ledger.next_to_retry(job, limit)?;
+        let next = items.last().filter(|_| items.len() == limit).map(|last| last.place.to_string());
+        let prepared = self.prepare_all(job, &items)?.into_iter();
+        let found = prepared.map(|(item, request)| PreviewItem {
+            id: item.id,
+            address: Some(item.address),
+            reason: request.err(),
+        });
+        let found: Vec<_> = found.collect();
+        // Its transactions are gone with it once the retention has ended.
+        let is_gone = self.shared.ledger.job(job.retry_of.unwrap_or_default())?.is_none();
+        Ok(self.shared.ledger.persist_page(job, &found, next.as_deref(), is_gone)?)
+    }
+
+    /// Number of transactions to read together.
+    fn max_read(&self) -> usize {
+        (MAX_READ_BYTES / self.mean_bytes.max(1)).clamp(1, MAX_READ)
     }
 
     /// Sends the due requests of a job.
@@ -221,8 +246,7 @@ impl Runner {
         }
         loop {
             let has_room = self.in_flight.values().sum::<usize>() < MAX_IN_FLIGHT_BYTES;
-            let max = (MAX_READ_BYTES / self.mean_bytes.max(1)).clamp(1, MAX_READ);
-            let items = match if has_room { remaining.min(max) } else { 0 } {
+            let items = match if has_room { remaining.min(self.max_read()) } else { 0 } {
                 0 => Vec::new(),
                 limit => self.shared.ledger.next_items(job.number, limit)?,
             };
@@ -307,7 +331,7 @@ impl Runner {
             attempt: request.id,
             original: request.original,
             who: job.who.clone(),
-            again: job.again,
+            again: job.sends(),
         };
         let claims: Vec<Claim> = self.unsent.iter().map(claim).collect();
         let blockers = match self.shared.claims.claim(&claims, None) {
@@ -389,7 +413,7 @@ fn record_intents(
                     who: &job.who,
                     destination: &job.destination,
                     difference: "",
-                    again: job.again,
+                    again: job.sends(),
                 };
                 record_intent(db, &intent)?.map(|()| request)
             }

@@ -177,12 +177,12 @@ impl Resubmitter {
             who,
             destination: options.destination.as_deref().unwrap_or_default(),
             difference: &options.edit.difference(transaction),
-            again: options.again,
+            again: options.again.into(),
         };
         let recorded = shared.ledger.write(|db| record_intent(db, &intent))?;
         recorded.map_err(ResubmitError::Rejected)?;
         failpoint::pass("resubmit.marked");
-        let (who, again) = (who.to_owned(), options.again);
+        let (who, again) = (who.to_owned(), options.again.into());
         self.claim(&Claim { attempt, original: id, who, again })?;
         failpoint::pass("resubmit.claimed");
         let (report, outcome) = mpsc::sync_channel(1);

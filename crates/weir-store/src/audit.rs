@@ -37,7 +37,7 @@ pub struct AuditEvent {
     /// The action.
     pub action: String,
     /// Type of the object: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
-    /// `suite`, `configuration`, `version`, `node`, `sink`, `journal` or `session`.
+    /// `suite`, `configuration`, `version`, `node`, `sink`, `journal`, `view` or `session`.
     pub about: String,
     /// The object.
     pub subject: String,

@@ -57,6 +57,8 @@ const STEPS: &[&str] = &[
     include_str!("schema/16_resolution_revision.sql"),
     include_str!("schema/17_unbilled.sql"),
     include_str!("schema/18_configurations.sql"),
+    include_str!("schema/19_retries.sql"),
+    include_str!("schema/20_views.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

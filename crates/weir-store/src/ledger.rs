@@ -6,14 +6,20 @@
 
 mod attempt;
 mod copy;
+mod item;
 mod job;
+mod retry;
 
-pub use attempt::{Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent};
+pub use attempt::{
+    Again, Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent,
+};
 pub use copy::{ResolutionCopy, copy_resolution};
+pub use item::{ItemState, MAX_RETRIES, read_states, reason_words, states_text};
 pub use job::{
     DEFAULT_RATE, Job, JobAction, JobChange, JobItem, JobState, MAX_ITEMS, NewJob, PreviewItem,
     RATES, StateCount, find_job, set_item,
 };
+pub use retry::{JobTransaction, JobTransactions, ListItems, RetryBlocker, RetryJob};
 
 use crate::StoreError;
 use crate::clock::now_us;

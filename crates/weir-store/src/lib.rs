@@ -10,6 +10,7 @@ pub mod configurations;
 mod database;
 pub mod gaps;
 pub mod ledger;
+pub mod views;
 
 pub use database::{
     StoreError, copy, damage, describe, exists, in_memory, is_in_use, move_aside, open,

@@ -54,6 +54,8 @@ pub struct Search {
     pub cursor: Option<String>,
     /// Whether the query may search payloads.
     pub payload: bool,
+    /// Whether hits have their business keys, which only those with access to payloads may see.
+    pub keys: bool,
     /// The timeout.
     pub timeout: Duration,
 }
@@ -189,12 +191,12 @@ impl Tracker {
             limit: search.limit,
             after: search.position()?,
             budget: search.timeout,
-            payload: false,
+            payload: search.keys,
         };
         let found = self.index()?.search(&query, &page).map_err(TrackerError::unreadable)?;
         let mut transactions = Vec::with_capacity(found.hits.len());
         for hit in found.hits {
-            let mut hit = Hit::from(hit);
+            let mut hit = Hit::of_hit(hit, search.keys);
             self.add_resolution(&mut hit.summary)?;
             transactions.push(hit);
         }
@@ -203,7 +205,7 @@ impl Tracker {
             next: found.next.map(|cursor| cursor.to_string()),
             cut: found.cut,
             incomplete: found.incomplete || found.cut,
-            payload: query.needs_payload(),
+            payload: query.needs_payload() || search.keys,
             missing: self.missing(&query)?,
             nodes: None,
         })

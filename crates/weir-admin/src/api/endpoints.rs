@@ -2,8 +2,8 @@
 
 use super::{
     Api, audit, configuration, configuration_history, consumer, count, difference, event, explain,
-    export, fleet, invoice, job, journal, lab, limit, live, pool, profile, resubmit, rollout,
-    session, sink, tail, test_request, token, transaction, upstream, usage,
+    export, fleet, invoice, job, job_item, journal, lab, limit, live, pool, profile, resubmit,
+    rollout, session, sink, tail, test_request, token, transaction, upstream, usage, view,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
@@ -108,8 +108,12 @@ pub(super) fn endpoints() -> Endpoints {
         .add(Operator, routes!(job::list, job::create))
         .add(Operator, routes!(job::show))
         .add(Operator, routes!(job::act))
+        .add(Operator, routes!(job_item::list))
+        .add(Operator, routes!(job_item::retry))
         .add_for_nodes(Operator, routes!(job::find_items))
         .add_for_nodes(Operator, routes!(job::send_items))
+        .add(Viewer, routes!(view::list))
+        .add(Operator, routes!(view::save, view::delete))
         .add(Admin, routes!(audit::list))
         .add(Admin, routes!(token::list, token::create))
         .add(Admin, routes!(token::revoke))
@@ -150,9 +154,12 @@ impl Endpoints {
 fn describe(path: &str, item: &mut PathItem, role: &str) {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).skip(2);
     let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    for (method, operation) in
-        [("get", &mut item.get), ("post", &mut item.post), ("delete", &mut item.delete)]
-    {
+    for (method, operation) in [
+        ("get", &mut item.get),
+        ("post", &mut item.post),
+        ("put", &mut item.put),
+        ("delete", &mut item.delete),
+    ] {
         if let Some(operation) = operation {
             operation.operation_id = Some(format!("{method}-{name}"));
             let role = ExtensionsBuilder::new().add("x-weir-role", role);

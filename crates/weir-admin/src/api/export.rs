@@ -87,7 +87,7 @@ async fn export_here(
 ) -> Result<Export> {
     let payload = call.caller.role >= Role::PayloadViewer;
     let query = params.q.clone();
-    let search = Search { query, limit, cursor, payload, timeout: SEARCH_TIMEOUT };
+    let search = Search { query, limit, cursor, payload, keys: false, timeout: SEARCH_TIMEOUT };
     let export = call.api.query_tracker(move |tracker| tracker.export(search)).await?;
     if payload {
         call.audit(Action::Export, params.q.clone(), "").await?;

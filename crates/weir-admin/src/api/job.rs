@@ -27,7 +27,7 @@ const JOBS: usize = 50;
 const MAX_JOBS: usize = 1000;
 
 /// Checks the rate of a job.
-fn check_rate(rate: Option<f64>) -> Result<()> {
+pub(super) fn check_rate(rate: Option<f64>) -> Result<()> {
     match rate {
         Some(rate) if !(0.001..=100_000.0).contains(&rate) => {
             Err(Problem::bad("`rate` must be a number of requests per second, at most 100000."))
@@ -105,11 +105,11 @@ pub(super) async fn list(
     call.api.resubmission(&call.api.jobs, list).await.map(Json)
 }
 
-fn number(text: &str) -> Result<i64> {
+pub(super) fn number(text: &str) -> Result<i64> {
     text.parse().map_err(|_| Problem::bad("The job number must be an integer."))
 }
 
-const NO_JOB: Problem = Problem::fixed(
+pub(super) const NO_JOB: Problem = Problem::fixed(
     StatusCode::NOT_FOUND,
     "no-job",
     "Unknown job",
@@ -123,18 +123,7 @@ const NO_JOB: Problem = Problem::fixed(
         (status = 200, description = "The job.", body = Job),
         (status = 404, description = "Unknown job.")))]
 pub(super) async fn show(call: Call, Path(text): Path<String>) -> Result<Json<Job>> {
-    let number = number(&text)?;
-    if let Some(fleet) = call.api.fleet_jobs() {
-        return fleet.job(number).await.map_err(no_database)?.map(Json).ok_or(NO_JOB);
-    }
-    let find = move |resubmitter: &Resubmitter| {
-        let ledger = resubmitter.ledger();
-        let found =
-            ledger.job(number).and_then(|job| job.map(|job| ledger.with_counts(job)).transpose());
-        found.map_err(TrackerError::unreadable)
-    };
-    let found = call.api.resubmission(&call.api.jobs, find).await?;
-    found.map(Json).ok_or(NO_JOB)
+    call.api.job(number(&text)?).await.map(Json)
 }
 
 /// Run, pause or cancel a job
@@ -233,18 +222,33 @@ impl Call {
 }
 
 impl Api {
+    /// A job with the numbers of its transactions.
+    pub(super) async fn job(&self, number: i64) -> Result<Job> {
+        if let Some(fleet) = self.fleet_jobs() {
+            return fleet.job(number).await.map_err(no_database)?.ok_or(NO_JOB);
+        }
+        let find = move |resubmitter: &Resubmitter| {
+            let ledger = resubmitter.ledger();
+            let found = ledger
+                .job(number)
+                .and_then(|job| job.map(|job| ledger.with_counts(job)).transpose());
+            found.map_err(TrackerError::unreadable)
+        };
+        self.resubmission(&self.jobs, find).await?.ok_or(NO_JOB)
+    }
+
     /// The fleet, if its jobs are those of all nodes: with a key, nodes have each other send.
-    fn fleet_jobs(&self) -> Option<&Handle> {
+    pub(super) fn fleet_jobs(&self) -> Option<&Handle> {
         let fleet = self.sources.fleet.as_ref().filter(|fleet| fleet.peers().is_some());
         fleet.filter(|_| self.sources.resubmitter.is_some())
     }
 
-    fn count(&self, count: fn(&Resubmitter)) {
+    pub(super) fn count(&self, count: fn(&Resubmitter)) {
         self.sources.resubmitter.iter().for_each(count);
     }
 }
 
-fn no_database(error: DatabaseError) -> Problem {
+pub(super) fn no_database(error: DatabaseError) -> Problem {
     Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "no-database",

@@ -43,6 +43,9 @@ pub(super) struct SearchParams {
     /// Timeout in seconds, 1 to 30; default 5, and 2 for a query over nodes. The cursor continues
     /// with the transactions that were not searched.
     timeout: Option<u64>,
+    /// With the business keys of each; requires the role `payload-viewer`.
+    #[serde(default)]
+    keys: bool,
     /// Name or id of the node of the fleet that is queried, or `here`; default: all.
     node: Option<String>,
 }
@@ -56,6 +59,7 @@ impl SearchParams {
             ("limit", Some(&limit)),
             ("cursor", cursor),
             ("timeout", Some(&timeout)),
+            ("keys", self.keys.then_some("true")),
         ];
         nodes::target(&format!("{BASE}/transactions"), &parameters)
     }
@@ -97,11 +101,14 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid> {
         (status = 200, description = "A page of transactions.", body = Page),
         (status = 400, description = "The query, the limit, the timeout or the cursor is wrong; \
             `place` says which bytes of the query."),
-        (status = 403, description = "The query searches payloads, which requires the role payload-viewer."),
+        (status = 403, description = "The query searches payloads, or keys are requested, which requires the role payload-viewer."),
         (status = 409, description = "Recording or indexing is off."),
         (status = 503, description = "The node does not respond.")))]
 pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> Result<Response> {
     let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
+    if params.keys && call.caller.role < Role::PayloadViewer {
+        return Err(forbidden(Role::PayloadViewer, "Reading business keys"));
+    }
     match call.scope(params.node.as_deref())? {
         Scope::Here => {
             let timeout = timeout(params.timeout, SEARCH_TIMEOUT)?;
@@ -141,7 +148,8 @@ fn search_of(
     timeout: Duration,
 ) -> Search {
     let payload = call.caller.role >= Role::PayloadViewer;
-    Search { query: params.q.clone(), limit, cursor, payload, timeout }
+    let (query, keys) = (params.q.clone(), params.keys);
+    Search { query, limit, cursor, payload, keys, timeout }
 }
 
 /// A page of the transactions of another node, or of what it has shipped.

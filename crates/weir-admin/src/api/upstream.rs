@@ -139,7 +139,7 @@ pub(super) async fn health(
 ) -> Result<Json<HealthHistory>> {
     let HealthParams { upstream, target, limit } = params;
     let limit = super::transaction::limit(limit, CHANGES, MAX_CHANGES)?;
-    let is = |asked: &Option<String>, name: &str| asked.as_deref().is_none_or(|one| one == name);
+    let is = |one: &Option<String>, name: &str| one.as_deref().is_none_or(|one| one == name);
     let (changes, more) =
         call.api.live.health(limit, |one| is(&upstream, &one.upstream) && is(&target, &one.target));
     Ok(Json(HealthHistory { changes, more }))

@@ -291,14 +291,14 @@ async fn read(
     lease: JobLease,
 ) -> Result<Option<LeasedJob>, DatabaseError> {
     let sql = "SELECT j.number, j.query, j.destination, j.again, j.rate, j.who, j.state, j.run,
-             j.incomplete, j.created, j.began, j.ended, '', j.cursors, j.found,
+             j.incomplete, j.created, j.began, j.ended, '', j.retry_of, j.retry_states, j.cursors, j.found,
              (SELECT count(*) FROM weir.job_item i WHERE i.job = j.number AND i.state = 'sending')
          FROM weir.job j WHERE j.number = $1";
     let rows = connection.query(sql, &[(&lease.job, Type::INT8)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let Json(cursors) = row.try_get(13)?;
-    let sending = usize::try_from(row.try_get::<_, i64>(15)?).unwrap_or_default();
-    Ok(Some(LeasedJob { lease, job: job(row)?, cursors, found: row.try_get(14)?, sending }))
+    let Json(cursors) = row.try_get(15)?;
+    let sending = usize::try_from(row.try_get::<_, i64>(17)?).unwrap_or_default();
+    Ok(Some(LeasedJob { lease, job: job(row)?, cursors, found: row.try_get(16)?, sending }))
 }
 
 /// Sets attempts of a job to `unknown` that a node was sending whose lease has ended. That node writes

@@ -89,8 +89,27 @@ pub struct Intent<'a> {
     pub destination: &'a str,
     /// Description of the edits, without values, as JSON.
     pub difference: &'a str,
-    /// Also if the original has a resolution or an attempt of unknown state.
-    pub again: bool,
+    /// Despite a resolution of the original or an attempt of unknown state.
+    pub again: Again,
+}
+
+/// What does not keep a transaction from being sent again. An attempt that is under way always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Again {
+    /// Nothing: only what is open is sent.
+    #[default]
+    No,
+    /// Attempts of unknown state. What has been resubmitted, resolved or dismissed is not sent.
+    Unknown,
+    /// Attempts of unknown state, and resolutions.
+    All,
+}
+
+impl From<bool> for Again {
+    /// `again` of a request.
+    fn from(again: bool) -> Self {
+        if again { Self::All } else { Self::No }
+    }
 }
 
 const SELECT: &str = "SELECT id, original, number, coalesce(fleet_job, job), who, state, status, reason, destination, \
@@ -138,7 +157,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Attempt> {
 pub fn blocker(
     db: &Connection,
     original: u128,
-    again: bool,
+    again: Again,
 ) -> rusqlite::Result<Option<RejectionReason>> {
     let mut select = db.prepare_cached(
         "SELECT state FROM attempt WHERE original = ? AND state IN ('sending', 'unknown')",
@@ -148,10 +167,10 @@ pub fn blocker(
     if states.iter().any(|state| state == "sending") {
         return Ok(Some(RejectionReason::Sending));
     }
-    if again {
+    if again == Again::All {
         return Ok(None);
     }
-    if !states.is_empty() {
+    if !states.is_empty() && again == Again::No {
         return Ok(Some(RejectionReason::Unknown));
     }
     let settled = resolution(db, original)?.is_some_and(|state| state != Resolution::Open);

@@ -4,8 +4,9 @@
 //! for each that cannot. These are sent, the oldest first; transactions that are recorded later are
 //! not part of the job. So a job continues after a restart where it was.
 
-use super::Ledger;
-use super::attempt::blocker;
+use super::attempt::{Again, blocker};
+use super::item::{ItemState, read_states, reason_words, retried, retries};
+use super::{Ledger, id};
 use crate::clock::now_us;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,7 @@ pub enum JobAction {
 pub struct Job {
     /// Number.
     pub number: i64,
-    /// Query.
+    /// Query; empty for a retry.
     pub query: String,
     /// `previewing`, `previewed`, `running`, `paused`, `cancelled` or `finished`.
     #[schema(value_type = String)]
@@ -97,6 +98,15 @@ pub struct Job {
     /// Nodes that have transactions of the job and are down: these transactions are pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
+    /// Number of the job whose transactions it retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<i64>,
+    /// States that these transactions had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retry_states: Vec<ItemState>,
+    /// Numbers of the last jobs that retry this one, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retries: Vec<i64>,
     /// Transactions may be missing: the index was not complete, or there are too many.
     pub incomplete: bool,
     /// Numbers of transactions by state and reason.
@@ -116,6 +126,14 @@ pub struct Job {
     /// Cursor of the next page of the preview; empty before the first and after the last.
     #[serde(skip)]
     pub cursor: String,
+}
+
+impl Job {
+    /// What does not keep its transactions from being sent.
+    #[must_use]
+    pub fn sends(&self) -> Again {
+        retried(self.again, &self.retry_states)
+    }
 }
 
 /// What a command did to a job.
@@ -151,7 +169,7 @@ pub const DEFAULT_RATE: f64 = 10.0;
 pub const RATES: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
 
 const COLUMNS: &str = "number, query, destination, again, rate, who, state, run, incomplete, \
-                       created, began, ended, cursor";
+                       created, began, ended, cursor, retry_of, retry_states";
 
 fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
     let state: String = row.get(6)?;
@@ -172,6 +190,9 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         started: row.get::<_, Option<u64>>(10)?.map(UnixMicros),
         ended: row.get::<_, Option<u64>>(11)?.map(UnixMicros),
         cursor: row.get(12)?,
+        retry_of: row.get(13)?,
+        retry_states: read_states(&row.get::<_, String>(14)?),
+        retries: Vec::new(),
     })
 }
 
@@ -214,12 +235,12 @@ impl Ledger {
         )?;
         let count = |row: &Row<'_>| {
             let (state, reason, count): (_, String, _) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            let known = RejectionReason::from_code(&reason);
-            let words = known.map(|reason| reason.words()).unwrap_or_default();
+            let words = reason_words(&reason);
             Ok(StateCount { state, reason, words, count })
         };
         let counts = select.query_map([job.number], count)?.collect::<rusqlite::Result<_>>()?;
-        Ok(Job { transactions: counts, ..job })
+        let retries = retries(&db, job.number)?;
+        Ok(Job { transactions: counts, retries, ..job })
     }
 
     /// Persists a page of a preview and the cursor of the next one; without a cursor the preview
@@ -244,7 +265,7 @@ impl Ledger {
             )?;
             for one in found {
                 place += 1;
-                let before = blocker(db, one.id, job.again)?;
+                let before = blocker(db, one.id, job.sends())?;
                 let reason = one.reason.clone().or(before);
                 let (lane, position) = one
                     .address
@@ -283,13 +304,7 @@ impl Ledger {
             "SELECT place, id, lane, position FROM job_item INDEXED BY job_item_state
              WHERE job = ? AND state = 'pending' AND reason = '' ORDER BY place DESC LIMIT ?",
         )?;
-        let rows = select.query_map(params![job, limit as i64], |row| {
-            let position: i64 = row.get(3)?;
-            let position = Position::from_bits(position as u64);
-            let address = Address { lane: row.get(2)?, position };
-            let id = row.get::<_, [u8; 16]>(1).map(u128::from_be_bytes)?;
-            Ok(JobItem { place: row.get(0)?, id, address })
-        })?;
+        let rows = select.query_map(params![job, limit as i64], read_item)?;
         rows.collect()
     }
 
@@ -327,15 +342,9 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn new_job(&self, new: &NewJob, who: &str) -> rusqlite::Result<Job> {
-        let rate = new.rate.unwrap_or(DEFAULT_RATE).clamp(*RATES.start(), *RATES.end());
-        let destination = new.destination.as_deref().unwrap_or_default();
         let created = self.write(|db| {
-            db.execute(
-                "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
-                 incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
-                params![new.query, destination, new.again, rate, who, new.run, now_us()],
-            )?;
-            find_job(db, db.last_insert_rowid())
+            let number = insert_job(db, new, who)?;
+            find_job(db, number)
         })?;
         created.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
@@ -356,6 +365,18 @@ impl Ledger {
             Ok(find_job(db, number)?.map(|job| JobChange { job, done, before: state }))
         })
     }
+}
+
+/// Inserts a job, which is previewed first; returns its number.
+pub(super) fn insert_job(db: &Connection, new: &NewJob, who: &str) -> rusqlite::Result<i64> {
+    let rate = new.rate.unwrap_or(DEFAULT_RATE).clamp(*RATES.start(), *RATES.end());
+    let destination = new.destination.as_deref().unwrap_or_default();
+    db.execute(
+        "INSERT INTO job (query, destination, again, rate, who, state, run, cursor,
+         incomplete, created) VALUES (?, ?, ?, ?, ?, 'previewing', ?, '', 0, ?)",
+        params![new.query, destination, new.again, rate, who, new.run, now_us()],
+    )?;
+    Ok(db.last_insert_rowid())
 }
 
 fn set_state(db: &Connection, job: &Job, state: JobState) -> rusqlite::Result<()> {
@@ -433,6 +454,13 @@ pub struct JobItem {
     pub id: u128,
     /// Its address in the journal when the preview found it.
     pub address: Address,
+}
+
+pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<JobItem> {
+    let position: i64 = row.get(3)?;
+    let position = Position::from_bits(position as u64);
+    let address = Address { lane: row.get(2)?, position };
+    Ok(JobItem { place: row.get(0)?, id: id(row, 1)?, address })
 }
 
 /// A transaction as a preview found it.

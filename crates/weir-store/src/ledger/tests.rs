@@ -7,7 +7,7 @@ fn open() -> (tempfile::TempDir, Ledger) {
     (data, ledger)
 }
 
-fn intent(id: u128, original: u128, again: bool) -> Intent<'static> {
+fn intent(id: u128, original: u128, again: impl Into<Again>) -> Intent<'static> {
     Intent {
         id,
         original,
@@ -16,11 +16,16 @@ fn intent(id: u128, original: u128, again: bool) -> Intent<'static> {
         who: "ops",
         destination: "",
         difference: "",
-        again,
+        again: again.into(),
     }
 }
 
-fn start(ledger: &Ledger, id: u128, original: u128, again: bool) -> Result<(), RejectionReason> {
+fn start(
+    ledger: &Ledger,
+    id: u128,
+    original: u128,
+    again: impl Into<Again>,
+) -> Result<(), RejectionReason> {
     ledger.write(|db| record_intent(db, &intent(id, original, again))).unwrap()
 }
 
@@ -145,4 +150,114 @@ fn every_name_is_read_back() {
         assert_eq!(state.as_ref().parse(), Ok(state));
     }
     assert!("done".parse::<Resolution>().is_err());
+}
+
+/// A job with transactions from 1, newest first, in these states.
+fn job_with(ledger: &Ledger, states: &[(&str, &str)]) -> Job {
+    let job =
+        ledger.new_job(&NewJob { query: "x".to_owned(), ..NewJob::default() }, "ops").unwrap();
+    let found: Vec<_> = (1..=states.len())
+        .map(|id| PreviewItem { id: id as u128, address: None, reason: None })
+        .collect();
+    ledger.persist_page(&job, &found, None, false).unwrap();
+    let set = |db: &Transaction<'_>| {
+        (1..)
+            .zip(states)
+            .try_for_each(|(place, (state, reason))| set_item(db, job.number, place, state, reason))
+    };
+    ledger.write(set).unwrap();
+    let job = ledger.job(job.number).unwrap().unwrap();
+    ledger.with_counts(job).unwrap()
+}
+
+fn ids(page: &JobTransactions) -> Vec<u128> {
+    page.transactions.iter().map(|one| one.transaction.0).collect()
+}
+
+#[test]
+fn transactions_of_a_job_are_pages_in_one_order_whatever_their_state() {
+    let (_data, ledger) = open();
+    let states = [
+        ("failed", ""),
+        ("refused", "expired"),
+        ("failed", ""),
+        ("unknown", ""),
+        ("cannot", "masked"),
+    ];
+    let job = job_with(&ledger, &states);
+    let list = |states: &[ItemState], reason: Option<&str>, after, limit| {
+        let (states, reason) = (states.to_vec(), reason.map(str::to_owned));
+        ledger.job_transactions(&job, &ListItems { states, reason, after, limit }).unwrap()
+    };
+    let first = list(&[], None, None, 2);
+    assert_eq!((ids(&first), first.matching, first.next.map(|id| id.0)), (vec![1, 2], 5, Some(2)));
+    let rest = list(&[], None, Some(2), 3);
+    assert_eq!((ids(&rest), rest.matching, rest.next), (vec![3, 4, 5], 5, None));
+    let failed = list(&[ItemState::Failed, ItemState::Cannot], None, None, 10);
+    assert_eq!((ids(&failed), failed.matching), (vec![1, 3, 5], 3));
+    let expired = list(&[], Some("expired"), None, 10);
+    assert_eq!((ids(&expired), expired.transactions[0].words.contains("age")), (vec![2], true));
+    assert_eq!(ids(&list(&[], None, Some(99), 10)), [] as [u128; 0], "of another job");
+}
+
+#[test]
+fn a_transaction_of_a_job_has_the_last_attempt_of_that_job() {
+    let (_data, ledger) = open();
+    let job = job_with(&ledger, &[("pending", "")]);
+    let send = |id, job, status| {
+        let intent = Intent { job, ..intent(id, 1, true) };
+        ledger.write(|db| record_intent(db, &intent)).unwrap().unwrap();
+        ledger.write(|db| set_item(db, 1, 1, "sending", "")).unwrap();
+        finish(&ledger, id, &ReplayOutcome::Response(status, None));
+    };
+    send(11, Some(job.number), 503);
+    send(12, Some(job.number), 502);
+    send(13, None, 500);
+    let job = ledger.with_counts(job).unwrap();
+    let all = ListItems { limit: 10, ..ListItems::default() };
+    let page = ledger.job_transactions(&job, &all).unwrap();
+    let one = &page.transactions[0];
+    assert_eq!((one.attempt, one.status), (Some(weir_model::TransactionId(12)), 502));
+    assert!(one.started.is_some() && one.ended.is_some());
+}
+
+#[test]
+fn a_retry_has_the_transactions_in_its_states_and_both_jobs_name_each_other() {
+    let (_data, ledger) = open();
+    let states = [("failed", ""), ("succeeded", ""), ("unknown", ""), ("failed", "")];
+    let job = job_with(&ledger, &states);
+    let retry = |states: &[ItemState]| {
+        let retry = RetryJob { states: states.to_vec(), ..RetryJob::default() };
+        ledger.retry(job.number, &retry, "ops").unwrap()
+    };
+    let next = |job: &Job, limit| -> Vec<u128> {
+        ledger.next_to_retry(job, limit).unwrap().iter().map(|item| item.id).collect()
+    };
+    let failed = retry(&[ItemState::Failed]).unwrap();
+    assert_eq!((failed.retry_of, failed.sends()), (Some(job.number), Again::No));
+    assert_eq!((next(&failed, 10), next(&failed, 1)), (vec![1, 4], vec![1]));
+    let later = Job { cursor: "1".to_owned(), ..failed.clone() };
+    assert_eq!(next(&later, 10), [4]);
+    let both = retry(&[ItemState::Unknown, ItemState::Failed]).unwrap();
+    assert_eq!((next(&both, 10), both.sends()), (vec![1, 3, 4], Again::Unknown));
+    let original = ledger.with_counts(job.clone()).unwrap();
+    assert_eq!(original.retries, [failed.number, both.number]);
+    assert_eq!(retry(&[ItemState::Refused]), Err(RetryBlocker::Nothing));
+    ledger.act(job.number, JobAction::Run { rate: None, again: false }).unwrap();
+    assert_eq!(retry(&[ItemState::Failed]), Err(RetryBlocker::Active(JobState::Running)));
+    let none = ledger.retry(99, &RetryJob::default(), "ops").unwrap();
+    assert_eq!(none, Err(RetryBlocker::NoJob));
+}
+
+#[test]
+fn who_accepts_an_unknown_outcome_does_not_send_what_is_settled() {
+    let (data, ledger) = open();
+    assert_eq!(start(&ledger, 11, 1, false), Ok(()));
+    drop(ledger);
+    let ledger = Ledger::open(data.path()).unwrap();
+    ledger.recover().unwrap();
+    assert_eq!(start(&ledger, 12, 1, Again::No), Err(RejectionReason::Unknown));
+    assert_eq!(start(&ledger, 12, 1, Again::Unknown), Ok(()));
+    finish(&ledger, 12, &ReplayOutcome::Response(200, None));
+    assert_eq!(start(&ledger, 13, 1, Again::Unknown), Err(RejectionReason::Settled));
 }

@@ -129,14 +129,18 @@ fn history(transaction: &journal::Transaction) -> Vec<Change> {
     ]
 }
 
-impl From<search::Hit> for Hit {
-    fn from(hit: search::Hit) -> Self {
+impl Hit {
+    /// A hit, with its business keys if permitted.
+    pub(crate) fn of_hit(mut hit: search::Hit, keys: bool) -> Self {
+        let found = hit.transaction.as_mut().filter(|_| keys);
+        let keys = found.map(|transaction| std::mem::take(&mut transaction.keys));
         let absence = hit.transaction.is_none().then_some(hit.absence);
         Self {
             summary: hit.transaction.as_ref().map_or_else(|| (&hit.row).into(), Summary::from),
             damaged: absence == Some(Absence::Damaged),
             missing: absence == Some(Absence::Missing),
             highlights: hit.highlights,
+            keys: fields(keys.unwrap_or_default()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Results of searches and exports.
 
-use super::Summary;
+use super::{Field, Summary};
 use crate::nodes::{MissingNode, Nodes};
 use crate::search::{Cursor, Highlight};
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,9 @@ pub struct Hit {
     /// Matches of the words of the query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub highlights: Vec<Highlight>,
+    /// Business keys, if they were requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<Field>,
 }
 
 impl Hit {

@@ -1,5 +1,6 @@
 //! `weir resubmit`: resubmits (replays) recorded transactions, by id or as a job over a query.
 
+mod item;
 mod job;
 
 use super::server_args::ServerArgs;
@@ -33,7 +34,9 @@ Examples:
   weir resubmit 019a9e3c-4c5e-7d2a-9b1f-3f6d2c1e0a55 --body fixed.json --header 'x-retry: 1'
   weir resubmit --query 'resolution:open api:orders since:1d' --preview
   weir resubmit --query 'resolution:open api:orders since:1d' --run --rate 100/s --wait
-  weir resubmit --job 7 --pause")]
+  weir resubmit --job 7 --pause
+  weir resubmit --job 7 --items --state failed,unknown
+  weir resubmit --job 7 --retry --run --wait")]
 pub(crate) struct Args {
     /// Transaction ids, or their first digits
     ids: Vec<IdPrefix>,
@@ -46,6 +49,22 @@ pub(crate) struct Args {
     /// List the jobs
     #[arg(long, conflicts_with_all = ["ids", "query", "job"])]
     jobs: bool,
+    /// List the transactions of the job
+    #[arg(long, requires = "job", conflicts_with = "retry")]
+    items: bool,
+    /// Create a job for the transactions of the job that failed
+    #[arg(long, requires = "job")]
+    retry: bool,
+    /// States of the transactions, separated by commas: pending, sending, succeeded, failed, cannot,
+    /// refused, unknown, cancelled; sent, rejected [default: all; with --retry failed]
+    #[arg(long, value_name = "STATES", requires = "job", value_delimiter = ',')]
+    state: Vec<String>,
+    /// Code of the reason of the listed transactions
+    #[arg(long, value_name = "CODE", requires = "items")]
+    reason: Option<String>,
+    /// List the transactions after this one
+    #[arg(long, value_name = "ID", requires = "items")]
+    after: Option<Uuid>,
     #[command(flatten)]
     action: job::Action,
     /// Rate of requests (`100/s`, `30/m`) [default: 10/s]
@@ -72,8 +91,8 @@ pub(crate) struct Args {
     /// Replace the body by the content of a file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "ids", conflicts_with_all = ["query", "job", "jobs"])]
     body: Option<PathBuf>,
-    /// Maximum number of listed jobs
-    #[arg(long, value_name = "N", requires = "jobs")]
+    /// Maximum number of listed jobs [default: 50] or transactions [default: 100]
+    #[arg(long, value_name = "N", conflicts_with_all = ["ids", "query"])]
     limit: Option<usize>,
     /// Print one JSON object per line
     #[arg(long)]
@@ -89,6 +108,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let ids: Vec<_> = args.ids.iter().map(|id| id.find_on(&client)).collect::<Result<_, _>>()?;
     if args.jobs {
         return job::list(args, &client).map(Exit::from);
+    }
+    if let Some(number) = args.job.filter(|_| args.items) {
+        return item::list(args, number, &client).map(Exit::from);
     }
     if args.query.is_some() || args.job.is_some() {
         return job::run(args, &client).map(Exit::from);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_admin::{Access, Tokens};
 use weir_fleet::Handle;
 use weir_store::audit::AuditLog;
+use weir_store::views::Views;
 
 /// Opens tokens and audit log of a data folder, and returns the path of the first token, if just
 /// created. If this fails, traffic is served and the admin API is off.
@@ -26,5 +27,6 @@ fn try_open(data: &Path, fleet: Option<&Handle>) -> anyhow::Result<(Access, Opti
     let (tokens, first_token) = Tokens::open(data)?;
     let tokens = tokens.with_fleet(fleet.map(|fleet| Arc::clone(fleet.tokens())));
     let (tokens, audit) = (Arc::new(tokens), Arc::new(AuditLog::open(data)?));
-    Ok((Access { tokens, audit }, first_token))
+    let views = Arc::new(Views::open(data)?);
+    Ok((Access { tokens, audit, views }, first_token))
 }

@@ -19,7 +19,7 @@ use weir_fleet::peers::{Peer, PeerError, PeerRequest, PeerResponse, Peers, Perso
 use weir_resubmit::{
     FindItems, FoundItems, JobItemAddress, MAX_SENT, Pace, Resubmitter, SendItems, SentItems,
 };
-use weir_store::ledger::{Job, JobState};
+use weir_store::ledger::{Again, Job, JobState};
 
 /// The thread.
 const THREAD: Thread = Thread { name: "fleet-jobs", task: "jobs of the fleet:", nice: 0 };
@@ -230,6 +230,7 @@ impl JobRunner {
             who: job.who.clone(),
             to: job.destination.clone(),
             again: job.again,
+            unknown: job.sends() == Again::Unknown,
             items,
         };
         let own = parts.remove(&peers.own).map(send);

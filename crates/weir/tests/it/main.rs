@@ -64,3 +64,4 @@ mod under_load;
 mod unix_sockets;
 mod upgrades;
 mod upstreams;
+mod views;

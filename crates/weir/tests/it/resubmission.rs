@@ -6,6 +6,7 @@ mod doors;
 mod jobs;
 mod lost;
 mod rejections;
+mod retries;
 mod single;
 mod upstream;
 

@@ -107,7 +107,7 @@ impl FiguresRequest<'_> {
     ) -> Result<T> {
         let payload = call.caller.role >= Role::PayloadViewer;
         let query = self.query.to_owned();
-        let search = Search { query, limit: 0, cursor: None, payload, timeout };
+        let search = Search { query, limit: 0, cursor: None, payload, keys: false, timeout };
         let found = call.api.query_tracker(move |tracker| find(tracker, &search)).await?;
         if found.searched_payload() {
             call.audit(Action::Count, self.query.to_owned(), self.audited.clone()).await?;

@@ -53,9 +53,17 @@ pub(super) fn list(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
             count(job, &["failed", "unknown"]).to_string(),
             count(job, &["cannot", "refused", "cancelled"]).to_string(),
             escape::line(&job.who),
-            escape::line(&job.query),
+            query(job),
         ]
     })
+}
+
+/// The query, or the job that it retries.
+fn query(job: &Job) -> String {
+    match job.retry_of {
+        Some(original) => format!("retry of job {original}"),
+        None => escape::line(&job.query),
+    }
 }
 
 /// The state, and the node of the fleet that runs the job.
@@ -79,6 +87,12 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
     let options = json!({"rate": args.rate, "again": args.again});
     let path = |job: &Job, action: &str| format!("/v1/jobs/{}/{action}", job.number);
     let job: Job = match selected {
+        Some(job) if args.retry => {
+            let states =
+                if args.state.is_empty() { vec!["failed".to_owned()] } else { args.state.clone() };
+            let retry = json!({"states": states, "rate": args.rate, "run": action.run});
+            client.post(&path(&job, "retry"), &retry)?
+        }
         Some(job) if action.run || action.resume => client.post(&path(&job, "run"), &options)?,
         Some(job) if action.pause => client.post(&path(&job, "pause"), &json!({}))?,
         Some(job) if action.cancel => client.post(&path(&job, "cancel"), &json!({}))?,
@@ -148,6 +162,13 @@ fn progress(job: &Job) -> String {
 
 fn text(job: &Job) -> String {
     let mut out = format!("job {}: {}, {}/s\n", job.number, state(job), job.rate);
+    if let Some(original) = job.retry_of {
+        out.push_str(&format!("retry of job {original}\n"));
+    }
+    if !job.retries.is_empty() {
+        let numbers: Vec<String> = job.retries.iter().map(ToString::to_string).collect();
+        out.push_str(&format!("retried by job {}\n", numbers.join(", ")));
+    }
     if !job.waits_for.is_empty() {
         let names = escape::line(&job.waits_for.join(", "));
         out.push_str(&format!("waits for nodes that are down: {names}\n"));

@@ -145,3 +145,17 @@ fn a_copied_data_folder_repeats_no_entry() {
     eventually("it has copied its log", || entries(&one, &[])[0] == format!("{id} copy"));
     assert_eq!(entries(&one, &[]).len(), 2);
 }
+
+#[test]
+fn a_view_saved_on_one_node_is_that_of_all() {
+    let database = Postgres::start();
+    let [one, two] = nodes([database.addr(); 2]);
+    let send = |server: &Server, method: &str, body: &str| {
+        ask(server, method, "/v1/views/failures", Some(&first_token(server)), body).status
+    };
+    assert_eq!(send(&one, "PUT", "{\"search\": \"q=a\"}"), 204);
+    assert_eq!(send(&two, "PUT", "{\"search\": \"q=b\"}"), 204);
+    let views = get(&one, "/v1/views", &first_token(&one)).json();
+    assert_eq!((views.as_array().unwrap().len(), &views[0]["search"]), (1, &"q=b".into()));
+    assert_eq!((send(&one, "DELETE", ""), send(&two, "DELETE", "")), (204, 404));
+}

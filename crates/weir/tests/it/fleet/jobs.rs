@@ -197,3 +197,54 @@ fn without_the_database_jobs_stand_still() {
     eventually("it has ended", || state(&one.server, job) == "finished");
     assert!(ids.iter().all(|id| backend.again(id) == 1));
 }
+
+#[test]
+fn transactions_of_a_job_are_listed_and_retried_through_any_node() {
+    let (database, backend) = (Postgres::start(), Backend::start());
+    let members = ["one", "two"].map(|name| backend.member(name, database.addr()));
+    know_each_other(&members);
+    let [one, two] = &members;
+    let ids: Vec<String> =
+        members.iter().flat_map(|member| (0..EACH).map(|_| failed(&member.server))).collect();
+    let all = ids.len() as u64;
+    // The backend still fails.
+    let job = run(&one.server, 500);
+    eventually("it has ended", || state(&two.server, job) == "finished");
+    assert_eq!(count(&shown(&two.server, job), "failed"), all);
+    let list = |filter: &str| {
+        let path = format!("/v1/jobs/{job}/items?{filter}");
+        get(&two.server, &path, &first_token(&two.server)).json()
+    };
+    let page = list("state=sent&limit=15");
+    let found = page["transactions"].as_array().unwrap();
+    assert_eq!((found.len(), &page["matching"]), (15, &all.into()), "{page}");
+    assert_eq!((&found[0]["status"], &found[0]["node"]), (&500.into(), &"two".into()), "{page}");
+    assert!(found[0]["attempt"].is_string() && found[0]["began"].is_string(), "{page}");
+    let rest = list(&format!("state=sent&limit=15&after={}", page["next"].as_str().unwrap()));
+    assert_eq!(rest["transactions"].as_array().unwrap().len(), ids.len() - 15);
+    assert!(rest["next"].is_null() && list("state=rejected")["matching"] == 0, "{rest}");
+    // One succeeds by itself in between, on the other node.
+    backend.heal();
+    let path = format!("/v1/transactions/{}/resubmit", ids[0]);
+    let sent = ask(&two.server, "POST", &path, Some(&first_token(&two.server)), "");
+    assert_eq!(sent.json()["state"], "succeeded", "{}", sent.text());
+    let settled = format!("SELECT state FROM weir.resolution WHERE id = '{}'", ids[0]);
+    eventually("the fleet knows", || database.query(&settled) == "resubmitted");
+    let path = format!("/v1/jobs/{job}/retry");
+    let made = ask(&two.server, "POST", &path, Some(&first_token(&two.server)), "{\"run\": true}");
+    assert_eq!((made.status, &made.json()["retry_of"]), (201, &job.into()), "{}", made.text());
+    let retry = made.json()["number"].as_i64().unwrap();
+    eventually("it has ended", || state(&one.server, retry) == "finished");
+    let over = shown(&one.server, retry);
+    assert_eq!((count(&over, "succeeded"), count(&over, "cannot")), (all - 1, 1), "{over}");
+    assert!(ids.iter().all(|id| backend.again(id) == 2));
+    assert_eq!(shown(&one.server, job)["retries"], serde_json::json!([retry]));
+    let nothing = ask(
+        &one.server,
+        "POST",
+        &format!("/v1/jobs/{retry}/retry"),
+        Some(&first_token(&one.server)),
+        "",
+    );
+    assert_eq!(nothing.status, 409, "{}", nothing.text());
+}
