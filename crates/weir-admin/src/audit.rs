@@ -65,6 +65,8 @@ pub(crate) enum Action {
     SignIn,
     /// Ends a session of the console.
     SignOut,
+    /// Ends the session of somebody, by its id.
+    EndSession,
 }
 
 impl Action {
@@ -85,7 +87,7 @@ impl Action {
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",
             Self::Reload => "configuration",
-            Self::SignIn | Self::SignOut => "session",
+            Self::SignIn | Self::SignOut | Self::EndSession => "session",
         }
     }
 }

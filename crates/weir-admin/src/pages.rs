@@ -17,9 +17,14 @@ use axum::routing::get;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Local address of a connection, for the host check.
+/// Addresses of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived(pub(crate) IpAddr);
+pub(crate) struct Arrived {
+    /// The local one, for the host check.
+    pub(crate) local: IpAddr,
+    /// That of the client.
+    pub(crate) peer: IpAddr,
+}
 
 /// All routes behind the host check; `hosts` are accepted in addition to the names of this machine.
 pub(crate) fn router(
@@ -95,7 +100,8 @@ async fn check_host(
     request: Request,
     next: Next,
 ) -> Response {
-    let local = request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.0);
+    let local =
+        request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.local);
     let mut named = request.headers().get_all(header::HOST).iter();
     let (first, second) = (named.next(), named.next());
     // HTTP/1.0 has no Host, and browsers do not use it.

@@ -54,6 +54,9 @@ pub struct UsageQuery {
     /// counted; default: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Only these APIs, in addition to the other filters; empty: all. Not part of the text form.
+    #[serde(skip)]
+    pub apis: Vec<String>,
 }
 
 impl UsageQuery {
@@ -69,6 +72,7 @@ impl UsageQuery {
             to: self.to.as_deref().map(|text| time(text, now)).transpose()?,
             consumer: self.consumer.clone(),
             api: self.api.clone(),
+            apis: self.apis.clone(),
             operation: self.operation.clone(),
             plan: self.plan.clone(),
             status: self.status.as_deref().map(class).transpose()?,

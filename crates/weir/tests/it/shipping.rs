@@ -180,6 +180,7 @@ fn pages_and_records_come_back(opensearch: &OpenSearch, server: &Server, token: 
         limit: 10,
         cursor: None,
         payload: true,
+        apis: Vec::new(),
         timeout: std::time::Duration::from_secs(5),
     };
     let mut found = Vec::new();

@@ -109,7 +109,14 @@ impl Args {
                 let timeout = self.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
                 let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
                 let query = self.query.clone();
-                let search = Search { query, limit: 0, cursor: None, payload: true, timeout };
+                let search = Search {
+                    query,
+                    limit: 0,
+                    cursor: None,
+                    payload: true,
+                    apis: Vec::new(),
+                    timeout,
+                };
                 Ok(of_folder(&tracker, &search)?)
             }
         }
@@ -273,7 +280,14 @@ pub(super) fn page(source: &DataSource, request: &PageRequest<'_>) -> anyhow::Re
             let (limit, cursor) = (request.limit, request.cursor.clone());
             let timeout = request.timeout.unwrap_or_else(|| tracker.search_timeout());
             let query = request.query.to_owned();
-            Ok(tracker.search(&Search { query, limit, cursor, payload: true, timeout })?)
+            Ok(tracker.search(&Search {
+                query,
+                limit,
+                cursor,
+                payload: true,
+                apis: Vec::new(),
+                timeout,
+            })?)
         }
     }
 }

@@ -123,6 +123,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "weir-admin",
         &[
             "weir-model",
+            "weir-auth",
+            "weir-http-client",
             "weir-config",
             "weir-expr",
             "weir-document",

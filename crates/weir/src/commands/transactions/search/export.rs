@@ -39,8 +39,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         DataSource::Folder(tracker) => {
             let (query, cursor) = (args.query.clone(), args.cursor.clone());
-            let search =
-                Search { query, limit, cursor, payload: true, timeout: tracker.search_timeout() };
+            let search = Search {
+                query,
+                limit,
+                cursor,
+                payload: true,
+                apis: Vec::new(),
+                timeout: tracker.search_timeout(),
+            };
             let mut export = tracker.export(search)?;
             loop {
                 match export.step()? {
