@@ -21,7 +21,6 @@ export async function provide(origins) {
         redirect_uris: origins.map((origin) => `${origin}/v1/oidc/callback`),
         post_logout_redirect_uris: origins.map((origin) => `${origin}/console/`),
         grant_types: ["authorization_code", "urn:ietf:params:oauth:grant-type:device_code"],
-        application_type: "native",
       },
     ],
     claims: { openid: ["sub"], profile: ["name", "groups"] },

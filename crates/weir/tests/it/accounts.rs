@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 fn start() -> (Server, Server) {
     let echo = harness::echo(&[]);
     let config = format!(
-        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\nmonitor: {{enabled: true}}\n\
+        "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\ntracker: {{enabled: true}}\nmonitor: {{count: all}}\n\
          upstreams: {{echo: {{targets: [\"http://{}\"]}}}}\n\
          apis:\n  orders: {{base: /orders, routes: [{{op: order, path: \"/*\", proxy: echo}}]}}\n  \
          other: {{base: /other, routes: [{{op: other, path: \"/*\", proxy: echo}}]}}\n",
