@@ -67,6 +67,8 @@ pub(crate) enum Action {
     SignOut,
     /// Ends the session of somebody, by its id.
     EndSession,
+    /// Exports the audit log; number of entries.
+    ExportAudit,
 }
 
 impl Action {
@@ -88,6 +90,7 @@ impl Action {
             Self::Rebuild => "counts",
             Self::Reload => "configuration",
             Self::SignIn | Self::SignOut | Self::EndSession => "session",
+            Self::ExportAudit => "audit",
         }
     }
 }

@@ -11,6 +11,7 @@ mod budget;
 pub mod configuration;
 mod console;
 mod counts;
+mod csv;
 mod denials;
 pub mod explain;
 mod host;

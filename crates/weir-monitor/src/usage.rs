@@ -21,7 +21,7 @@ use weir_model::{Amount, UnixSeconds};
 use weir_store::gaps::{Gap, Gaps};
 use weir_store::{StoreError, clock};
 
-pub use query::UsageQuery;
+pub use query::{UsageQuery, time};
 
 /// Most rows of a report.
 pub const MAX_ROWS: usize = 10_000;

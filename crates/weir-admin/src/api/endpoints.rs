@@ -118,6 +118,7 @@ pub(super) fn endpoints() -> Endpoints {
         .add_for_nodes(Operator, Reach::Jobs, routes!(job::find_items))
         .add_for_nodes(Operator, Reach::Jobs, routes!(job::send_items))
         .add(Admin, Reach::Administration, routes!(audit::list))
+        .add(Admin, Reach::Administration, routes!(audit::export))
         .add(Admin, Reach::Administration, routes!(token::list, token::create))
         .add(Admin, Reach::Administration, routes!(token::revoke))
 }

@@ -1,5 +1,6 @@
 //! Invoices as CSV (RFC 4180).
 
+use crate::csv::field;
 use weir_monitor::billing::Invoice;
 
 const HEADER: &str = "kind,consumer,period,from,to,provisional,plan,api,operation,first_call,\
@@ -51,15 +52,6 @@ fn row(
     let fields: Vec<String> = fields.map(field).collect();
     out.push_str(&fields.join(","));
     out.push_str("\r\n");
-}
-
-fn field(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains(['"', ',', '\r', '\n']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text
 }
 
 #[cfg(test)]

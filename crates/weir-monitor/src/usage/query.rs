@@ -98,7 +98,10 @@ fn one_of(known: &[&str], word: &str) -> String {
 }
 
 /// A time in seconds since 1970: RFC 3339, a day, or an age.
-fn time(text: &str, now: Timestamp) -> Result<u64, String> {
+///
+/// # Errors
+/// The text is none of these.
+pub fn time(text: &str, now: Timestamp) -> Result<u64, String> {
     let seconds = if let Ok(time) = text.parse::<Timestamp>() {
         time.as_second()
     } else if let Ok(day) = text.parse::<Date>() {

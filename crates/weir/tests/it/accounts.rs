@@ -197,3 +197,35 @@ fn sessions_of_others_are_listed_and_ended() {
     let audit = get(&server, "/v1/audit?action=end-session", &first).text();
     assert!(audit.contains("session of first"), "{audit}");
 }
+
+#[test]
+fn the_audit_log_says_who_viewed_a_payload_and_is_exported() {
+    let (server, _echo) = start();
+    let first = first_token(&server);
+    let order = id(&server.connect().post("/orders/1", "{\"name\": \"quokka\"}"));
+    let viewer = token(&server, "payload-viewer", json!({}));
+    let show = format!("/v1/transactions/{order}");
+    eventually("recorded", || get(&server, &show, &viewer).status == 200);
+    assert_eq!(get(&server, &format!("{show}/request-body"), &viewer).status, 200);
+    let audit = |query: &str| get(&server, &format!("/v1/audit?{query}"), &first).json();
+    let viewed = audit(&format!("action=show&subject={order}"));
+    assert!(viewed.as_array().unwrap().len() >= 2, "{viewed}");
+    assert!(viewed[0]["name"].as_str().unwrap().starts_with("payload-viewer"), "{viewed}");
+    let none = json!([]);
+    assert_eq!(audit("from=2030-01-01"), none);
+    assert_eq!(audit("to=2020-01-01"), none);
+    assert_eq!(audit("from=1h&text=PAYLOAD-VIEWER%20OF").as_array().unwrap()[0], viewed[0]);
+    assert_eq!(audit("text=nobody%25"), none);
+    let export = |format: &str| {
+        let path = format!("/v1/audit/export/{format}?action=show&from=1h");
+        get(&server, &path, &first)
+    };
+    assert_eq!(export("json").json(), viewed);
+    let csv = export("csv");
+    assert!(csv.header("content-disposition").unwrap().contains("audit.csv"));
+    assert_eq!(csv.text().lines().count(), viewed.as_array().unwrap().len() + 1, "{}", csv.text());
+    assert!(csv.text().contains(&order));
+    assert_eq!(export("xml").status, 404);
+    assert_eq!(get(&server, "/v1/audit?from=soon", &first).status, 400);
+    assert!(audit("action=export-audit")[0]["details"].as_str().unwrap().ends_with("entries"));
+}
