@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
+import { access } from "./accounts.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
 import { rollouts } from "./rollouts.mjs";
@@ -556,4 +557,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...fleets, rollouts, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...access, ...fleets, rollouts, ...interrupted };

@@ -138,6 +138,10 @@ const configuration = createRoute({
 const access = createRoute({
   getParentRoute,
   path: "/access",
+  validateSearch: (search: Record<string, unknown>): Record<string, string> => {
+    const pairs = ["who", "action", "subject", "text", "since", "until"].map((name) => [name, text(search[name])] as const);
+    return Object.fromEntries(pairs.filter((pair): pair is [string, string] => pair[1] !== undefined));
+  },
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 
