@@ -317,7 +317,7 @@ async fn authorize(
     next: Next,
 ) -> Response {
     match request.extensions().get::<Caller>() {
-        Some(caller) if caller.role >= role => match caller.scope.refusal(reach) {
+        Some(caller) if caller.role >= role => match caller.scope.rejection(reach) {
             None => next.run(request).await,
             Some(reason) => out_of_scope(reason).into_response(),
         },
@@ -328,12 +328,12 @@ async fn authorize(
 impl Caller {
     /// Whether it may read headers, bodies and business keys.
     pub(crate) fn reads_payloads(&self) -> bool {
-        self.role >= Role::PayloadViewer && self.scope.refusal(Reach::Payloads).is_none()
+        self.role >= Role::PayloadViewer && self.scope.rejection(Reach::Payloads).is_none()
     }
 
     /// The problem that `what` needs payloads, which this caller may not read.
     pub(crate) fn no_payloads(&self, what: &str) -> Problem {
-        match self.scope.refusal(Reach::Payloads) {
+        match self.scope.rejection(Reach::Payloads) {
             Some(reason) if self.role >= Role::PayloadViewer => out_of_scope(reason),
             _ => forbidden(Role::PayloadViewer, what),
         }

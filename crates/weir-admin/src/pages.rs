@@ -3,7 +3,7 @@
 use crate::access::BASE;
 use crate::api::{self, Origin};
 use crate::console;
-use crate::host;
+use crate::host::{self, Arrived};
 use crate::live::Live;
 use crate::metrics;
 use crate::problem::Problem;
@@ -14,17 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Addresses of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    /// The local one, for the host check.
-    pub(crate) local: IpAddr,
-    /// That of the client.
-    pub(crate) peer: IpAddr,
-}
 
 /// All routes behind the host check; `hosts` are accepted in addition to the names of this machine.
 pub(crate) fn router(

@@ -1,6 +1,6 @@
 //! Scopes of admin tokens: what a role may do, narrowed to some APIs and to a depth.
 //!
-//! Each endpoint states its [`Reach`], and [`TokenScope::refusal`] decides about all of them. An
+//! Each endpoint states its [`Reach`], and [`TokenScope::rejection`] decides about all of them. An
 //! endpoint whose reach can be narrowed to APIs narrows it itself.
 
 use serde::{Deserialize, Serialize};
@@ -160,7 +160,7 @@ impl TokenScope {
     }
 
     /// Why it does not permit this; `None` if it does.
-    pub(crate) fn refusal(&self, reach: Reach) -> Option<String> {
+    pub(crate) fn rejection(&self, reach: Reach) -> Option<String> {
         let least = reach.depth();
         if self.depth < least {
             let (own, least) = (self.depth.name(), least.name());
@@ -195,26 +195,26 @@ mod tests {
     fn a_scope_narrows_apis_depth_and_resubmission() {
         let all = TokenScope::default();
         for reach in [Reach::Own, Reach::Server, Reach::Jobs, Reach::Administration] {
-            assert_eq!(all.refusal(reach), None, "{reach:?}");
+            assert_eq!(all.rejection(reach), None, "{reach:?}");
         }
         let orders = TokenScope { apis: vec!["orders".to_owned()], ..TokenScope::default() };
         assert!(orders.includes("orders") && !orders.includes("other") && !orders.includes(""));
         for reach in [Reach::Apis, Reach::Transactions, Reach::Payloads, Reach::Resubmission] {
-            assert_eq!(orders.refusal(reach), None, "{reach:?}");
+            assert_eq!(orders.rejection(reach), None, "{reach:?}");
         }
         for reach in [Reach::Server, Reach::Jobs, Reach::Requests, Reach::Administration] {
-            assert!(orders.refusal(reach).unwrap().contains("orders"), "{reach:?}");
+            assert!(orders.rejection(reach).unwrap().contains("orders"), "{reach:?}");
         }
         let counts = TokenScope { depth: Depth::Counts, ..TokenScope::default() };
-        assert_eq!((counts.refusal(Reach::Server), counts.refusal(Reach::Apis)), (None, None));
-        assert!(counts.refusal(Reach::Transactions).unwrap().contains("counts"));
+        assert_eq!((counts.rejection(Reach::Server), counts.rejection(Reach::Apis)), (None, None));
+        assert!(counts.rejection(Reach::Transactions).unwrap().contains("counts"));
         let metadata = TokenScope { depth: Depth::Metadata, ..TokenScope::default() };
-        assert_eq!(metadata.refusal(Reach::Transactions), None);
-        assert!(metadata.refusal(Reach::Payloads).is_some());
-        assert!(metadata.refusal(Reach::Administration).is_some());
+        assert_eq!(metadata.rejection(Reach::Transactions), None);
+        assert!(metadata.rejection(Reach::Payloads).is_some());
+        assert!(metadata.rejection(Reach::Administration).is_some());
         let silent = TokenScope { resubmit: false, ..TokenScope::default() };
-        assert_eq!(silent.refusal(Reach::Payloads), None);
-        assert!(silent.refusal(Reach::Resubmission).is_some());
+        assert_eq!(silent.rejection(Reach::Payloads), None);
+        assert!(silent.rejection(Reach::Resubmission).is_some());
     }
 
     #[test]

@@ -3,8 +3,9 @@
 mod tls;
 
 use crate::api::Origin;
+use crate::host::Arrived;
 use crate::live::Live;
-use crate::pages::{self, Arrived};
+use crate::pages;
 use crate::sources::Sources;
 use axum::{Extension, Router};
 use hyper::body::Incoming;

@@ -2,8 +2,8 @@
 
 use super::{Api, Call, busy};
 use crate::audit::Action;
+use crate::host::Arrived;
 use crate::oidc::{self, DeviceStart, Exchange, Polled, ProviderError, SignIn};
-use crate::pages::Arrived;
 use crate::problem::{Params, Problem, Result};
 use crate::role::Role;
 use crate::scope::TokenScope;

@@ -3,7 +3,7 @@
 use super::Call;
 use crate::access;
 use crate::audit::Action;
-use crate::pages::Arrived;
+use crate::host::Arrived;
 use crate::problem::{Problem, Result};
 use crate::role::Role;
 use crate::scope::TokenScope;

@@ -78,7 +78,7 @@ settings! {
     #[derive(Clone, Debug)]
     pub struct GroupRights is "the rights of a group" {
         /// Name of the group.
-        pub group: String = text(Kind::Text).default(""),
+        group = by_hand(Kind::Text).required(),
         /// Role.
         pub role: AdminRole = choice().default("viewer"),
         /// Only these APIs.
@@ -87,6 +87,9 @@ settings! {
         pub depth: AdminDepth = choice().default("payloads"),
         /// Transactions may be sent again, if the role permits it.
         pub resubmit: bool = boolean().default("true"),
+    } given {
+        /// Name of the group.
+        pub group: String,
     }
 }
 

@@ -141,7 +141,8 @@ impl Resolver<'_> {
         let fields = root.object_or_empty("admin", Admin::SHAPE);
         let tls = fields.get("tls").and_then(|node| self.listener_tls(node));
         let clients = fields.object("client_certificates", &CLIENT_CERTIFICATES);
-        let clients = clients.and_then(|clients| self.client_certificates(&clients, tls.is_some()));
+        let is_tls = fields.get("tls").is_some();
+        let clients = clients.and_then(|clients| self.client_certificates(&clients, is_tls));
         let oidc = fields.object("oidc", Oidc::SHAPE).and_then(|oidc| self.oidc(&oidc));
         Admin { tls, clients, oidc: oidc.map(Box::new), ..Admin::read(&fields) }
     }

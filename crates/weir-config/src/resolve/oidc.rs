@@ -35,13 +35,9 @@ impl Resolver<'_> {
         };
         let mut roles = Vec::new();
         for item in fields.many("roles") {
-            let rights = GroupRights::read(&Fields::new(item, GroupRights::SHAPE));
-            if rights.group.is_empty() {
-                let message = "an entry needs the name of a `group`";
-                self.report.error(codes::MISSING_KEY, item.at, message);
-                return None;
-            }
-            roles.push(rights);
+            let fields = Fields::new(item, GroupRights::SHAPE);
+            let group = fields.line("group")?.to_owned();
+            roles.push(GroupRights::read(&fields, group));
         }
         if roles.is_empty() {
             let fault = Fault::value("nobody could sign in: there is no group");

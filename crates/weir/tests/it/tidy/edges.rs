@@ -123,11 +123,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "weir-admin",
         &[
             "weir-model",
-            "weir-auth",
-            "weir-http-client",
             "weir-config",
             "weir-expr",
             "weir-document",
+            "weir-auth",
+            "weir-http-client",
             "weir-broker",
             "weir-gateway",
             "weir-server",
