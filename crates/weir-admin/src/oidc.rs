@@ -68,6 +68,12 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
 }
 
+/// Name of the provider, for people.
+pub(crate) fn name(settings: &Oidc) -> String {
+    let host = || url::Url::parse(&settings.issuer).ok()?.host_str().map(str::to_owned);
+    settings.name.clone().or_else(host).unwrap_or_default()
+}
+
 /// The account of verified claims, with the rights of its groups.
 ///
 /// # Errors

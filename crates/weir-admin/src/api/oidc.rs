@@ -49,7 +49,7 @@ pub(super) struct SignInWays {
 #[utoipa::path(get, path = "/v1/oidc", tag = "session", security(()),
     responses((status = 200, description = "The identity provider, if there is one.", body = SignInWays)))]
 pub(super) async fn ways(State(api): State<Arc<Api>>) -> Json<SignInWays> {
-    Json(SignInWays { provider: api.provider().ok().map(|to| to.settings.name.clone()) })
+    Json(SignInWays { provider: api.provider().ok().map(|to| oidc::name(&to.settings)) })
 }
 
 /// Where to return to.

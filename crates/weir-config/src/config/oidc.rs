@@ -16,7 +16,7 @@ settings! {
         /// Endpoints and keys are read from `/.well-known/openid-configuration` below it.
         issuer = by_hand(Kind::Text).required(),
         /// Name of the provider on the sign-in page.
-        name = by_hand(Kind::Text).absent("the host of the issuer"),
+        pub name: Option<String> = text(Kind::Text).absent("the host of the issuer"),
         /// Client id of weir at the provider.
         client_id = by_hand(Kind::Text).required(),
         /// Client secret: `file:oidc.secret`. A public client has none.
@@ -24,7 +24,7 @@ settings! {
         /// Requested scopes; `openid` is always requested.
         pub scopes: Vec<String> = texts(Kind::OneOrMany(&Kind::Text)).default("[profile, email]"),
         /// Claim of the ID token with the groups of an account: a text or an array of texts.
-        groups_claim = by_hand(Kind::Text).default("groups"),
+        pub groups_claim: String = text(Kind::Text).default("groups"),
         /// Groups and their roles. The first entry whose group an account has decides; an account
         /// without any of them is rejected.
         roles = by_hand(Kind::List(&Kind::Object(GroupRights::SHAPE))).required(),
@@ -40,14 +40,10 @@ settings! {
     } given {
         /// The issuer.
         pub issuer: String,
-        /// Name of the provider, for people.
-        pub name: String,
         /// Client id.
         pub client_id: String,
         /// Client secret; `None`: a public client.
         pub client_secret: Option<String>,
-        /// Claim with the groups.
-        pub groups_claim: String,
         /// Groups and their rights, the first that matches decides; never empty.
         pub roles: Vec<GroupRights>,
         /// URL of the admin listener as browsers reach it, without a slash at the end.

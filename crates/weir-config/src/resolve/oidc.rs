@@ -50,10 +50,8 @@ impl Resolver<'_> {
         let oidc = Oidc::read(
             fields,
             issuer,
-            fields.line("name").unwrap_or(&server.host).to_owned(),
             fields.line("client_id")?.to_owned(),
             fields.line("client_secret").map(str::to_owned),
-            fields.line_or_default("groups_claim"),
             roles,
             url,
             tls,
