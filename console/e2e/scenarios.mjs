@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
+import { access } from "./accounts.mjs";
 import { deployments } from "./deployments.mjs";
 import { fleets } from "./fleet.mjs";
 import { interrupted } from "./interrupted.mjs";
@@ -562,4 +563,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...fleets, rollouts, deployments, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...access, ...fleets, rollouts, deployments, ...interrupted };

@@ -7,7 +7,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiProblem, onSignedOut } from "./api/client";
 import { onOtherTab } from "./api/csrf";
-import { follow, lose } from "./api/session";
+import { follow, lose, redeem, takeCode } from "./api/session";
 import { makeRouter } from "./router";
 import { applyTheme, storedTheme } from "./shell/theme";
 import { Toasts } from "./ui/toast";
@@ -34,6 +34,10 @@ const queries = new QueryClient({
 onSignedOut(() => lose(queries));
 // If the server does not respond, the page itself retries.
 onOtherTab(() => void follow(queries).catch(() => undefined));
+
+// Before the first page is shown: it is that of the account then.
+const code = takeCode();
+if (code) await redeem(code).catch((error: unknown) => queries.setQueryData(["session", "failed"], error));
 
 const router = makeRouter(queries);
 const root = document.getElementById("root");

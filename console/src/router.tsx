@@ -148,7 +148,7 @@ const past = createRoute({
 const access = createRoute({
   getParentRoute,
   path: "/access",
-  validateSearch: texts("who", "action", "subject"),
+  validateSearch: texts("who", "action", "subject", "text", "since", "until"),
   component: lazyRouteComponent(() => import("./access/page"), "AccessPage"),
 });
 

@@ -1,14 +1,16 @@
-// Admin tokens and the audit log.
+// Who has access: tokens, sessions, and the audit log.
 
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { api, data, type Role, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { Dialog, DialogButtons } from "../ui/dialog";
-import { Copy, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
+import { Badge, Copy, Failure, Panel, QueryState, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
+import { AuditLog } from "./audit";
+import { scopeWords } from "./scope";
+import { Sessions } from "./sessions";
 
 const ROLES: [Role, string][] = [
   ["viewer", "reads metadata, no payloads"],
@@ -25,6 +27,7 @@ export function AccessPage() {
         <h1>Access</h1>
       </div>
       <Tokens />
+      <Sessions />
       <AuditLog />
     </>
   );
@@ -56,13 +59,18 @@ function Tokens() {
     >
       <QueryState query={tokens} what="tokens" />
       {tokens.data && (
-        <Table heads={["Name", "Role", "Id", "(Actions)"]}>
+        <Table heads={["Name", "Role", "Scope", "Expires", "Last used", "Id", "(Actions)"]}>
           {tokens.data.map((token) => (
             <tr key={token.id}>
               <td className="wrap-any">
-                {token.name} {token.id === session?.token && <span className="badge info">yours</span>}
+                {token.name} {token.id === session?.token && <span className="badge info">yours</span>} {token.person && <span className="badge">weir login</span>}
               </td>
               <td>{token.role}</td>
+              <td className="wrap-any">{scopeWords(token.scope ?? {})}</td>
+              <td>
+                <Expiry at={token.expires} />
+              </td>
+              <td>{token.last_used ? <Time at={token.last_used} style="ago" /> : <span className="muted">not yet</span>}</td>
               <td>
                 <code>{token.id}</code>
               </td>
@@ -91,12 +99,42 @@ function Tokens() {
   );
 }
 
+/** The end of a token's validity. */
+function Expiry({ at }: { at: string | null | undefined }) {
+  if (!at) return <span className="muted">never</span>;
+  if (Date.parse(at) <= Date.now()) return <Badge tone="bad">expired</Badge>;
+  return <Time at={at} style="day" />;
+}
+
+const DEPTHS: [Schemas["Depth"], string][] = [
+  ["payloads", "all that the role permits"],
+  ["metadata", "transactions without headers, bodies and keys"],
+  ["counts", "usage and live figures, no transactions"],
+];
+
+const DAY = 86_400;
+const VALIDITY: [string, number | undefined][] = [
+  ["never", undefined],
+  ["in a day", DAY],
+  ["in 30 days", 30 * DAY],
+  ["in 90 days", 90 * DAY],
+  ["in a year", 365 * DAY],
+];
+
 function NewToken({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Role>("viewer");
+  const [apis, setApis] = useState<string[]>([]);
+  const [depth, setDepth] = useState<Schemas["Depth"]>("payloads");
+  const [resubmit, setResubmit] = useState(true);
+  const [expires, setExpires] = useState<number>();
+  const known = useQuery({ queryKey: ["apis", "names"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), staleTime: 60_000 });
   const create = useMutation({
-    mutationFn: () => data<Schemas["CreatedToken"]>(api.POST("/v1/tokens", { body: { name, role } })),
+    mutationFn: () => {
+      const body = { name, role, scope: { apis, depth, resubmit }, ...(expires ? { expires_in: expires } : {}) };
+      return data<Schemas["CreatedToken"]>(api.POST("/v1/tokens", { body }));
+    },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["tokens"] }),
   });
   const submit = (event: FormEvent) => {
@@ -129,6 +167,41 @@ function NewToken({ onClose }: { onClose: () => void }) {
               ))}
             </select>
           </label>
+          <label className="field">
+            APIs
+            <select multiple size={Math.min(6, Math.max(2, known.data?.length ?? 2))} value={apis} onChange={(event) => setApis([...event.target.selectedOptions].map((option) => option.value))}>
+              {known.data?.map((one) => (
+                <option key={one.api} value={one.api}>
+                  {one.api}
+                </option>
+              ))}
+            </select>
+            <small>{apis.length === 0 ? "All APIs, as none is selected." : `Only ${apis.join(", ")}.`}</small>
+          </label>
+          <label className="field">
+            Depth
+            <select value={depth} onChange={(event) => setDepth(event.target.value as Schemas["Depth"])}>
+              {DEPTHS.map(([value, what]) => (
+                <option key={value} value={value}>
+                  {value}: {what}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label className="row">
+            <input type="checkbox" checked={resubmit} onChange={(event) => setResubmit(event.target.checked)} />
+            May send transactions again, if the role permits it
+          </label>
+          <label className="field">
+            Expires
+            <select value={expires ?? ""} onChange={(event) => setExpires(event.target.value ? Number(event.target.value) : undefined)}>
+              {VALIDITY.map(([words, after]) => (
+                <option key={words} value={after ?? ""}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </label>
           {create.isError && <Failure error={create.error} />}
           <button type="submit" className="button primary" disabled={create.isPending}>
             Create
@@ -137,111 +210,4 @@ function NewToken({ onClose }: { onClose: () => void }) {
       )}
     </Dialog>
   );
-}
-
-const LINES = 100;
-
-/** Filters of the audit log: parameter, label, example. */
-const FILTERS = [
-  ["who", "Actor", "name or token id"],
-  ["action", "Action", "resubmit"],
-  ["subject", "Object", "transaction id"],
-] as const;
-type Filter = Partial<Record<(typeof FILTERS)[number][0], string>>;
-
-function AuditLog() {
-  const search = useSearch({ strict: false }) as Filter;
-  const navigate = useNavigate();
-  const filter: Filter = Object.fromEntries(FILTERS.flatMap(([key]) => (search[key] ? [[key, search[key]]] : [])));
-  const setFilter = (next: Filter) => {
-    const none = Object.fromEntries(FILTERS.map(([key]) => [key, undefined]));
-    void navigate({ to: ".", search: ((before: object) => ({ ...before, ...none, ...next })) as never, resetScroll: false });
-  };
-  const audit = useInfiniteQuery({
-    queryKey: ["audit", filter],
-    queryFn: ({ pageParam }) => data<Schemas["AuditEvent"][]>(api.GET("/v1/audit", { params: { query: { limit: LINES, ...filter, ...(pageParam ? { before: pageParam } : {}) } } })),
-    placeholderData: keepPreviousData,
-    initialPageParam: 0,
-    getNextPageParam: (last) => (last.length === LINES ? last.at(-1)?.number : undefined),
-  });
-  const entries = audit.data?.pages.flat() ?? [];
-  return (
-    <Panel title="Audit log" inside={false} actions={<span className="muted">payload access and changes</span>}>
-      <QueryState query={audit} what="the audit log" />
-      <Filters key={JSON.stringify(filter)} filter={filter} onChange={setFilter} />
-      {audit.data && entries.length === 0 && <Empty title="No entries">{Object.keys(filter).length > 0 && <p>Actors, actions and objects must match completely.</p>}</Empty>}
-      {entries.length > 0 && (
-        <Table heads={["Time", "Actor", "Role", "Action", "Object", "Details"]}>
-          {entries.map((entry) => (
-            <tr key={entry.number}>
-              <td>
-                <Time at={entry.time} style="day" />
-              </td>
-              <td className="wrap-any" title={`token ${entry.token}`}>
-                {entry.name}
-              </td>
-              <td>{entry.role}</td>
-              <td className="nowrap">{entry.action}</td>
-              <td className="wrap-any">
-                <Subject entry={entry} />
-              </td>
-              <td>
-                <code className="wrap-any">{entry.details}</code>
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {audit.hasNextPage && (
-        <div className="inside">
-          <button type="button" className="button" disabled={audit.isFetching} onClick={() => void audit.fetchNextPage()}>
-            Show older entries
-          </button>
-        </div>
-      )}
-    </Panel>
-  );
-}
-
-function Filters({ filter, onChange }: { filter: Filter; onChange: (filter: Filter) => void }) {
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    const values = FILTERS.map(([key]) => [key, String(form.get(key) ?? "").trim()] as const);
-    onChange(Object.fromEntries(values.filter(([, value]) => value)));
-  };
-  return (
-    <form className="row inside no-print" onSubmit={submit} onReset={() => onChange({})} aria-label="Filter the audit log">
-      {FILTERS.map(([key, name, example]) => (
-        <label key={key} className="row">
-          {name}
-          <input name={key} size={16} placeholder={example} defaultValue={filter[key] ?? ""} />
-        </label>
-      ))}
-      <button type="submit" className="button small">
-        Show
-      </button>
-      <button type="reset" className="button quiet small">
-        All
-      </button>
-    </form>
-  );
-}
-
-function Subject({ entry }: { entry: Schemas["AuditEvent"] }) {
-  if (entry.about === "transaction") {
-    return (
-      <Link to="/transactions/$id" params={{ id: entry.subject }} preload={false} className="mono">
-        {entry.subject}
-      </Link>
-    );
-  }
-  if (entry.about === "job") {
-    return (
-      <Link to="/jobs/$number" params={{ number: entry.subject }} preload={false}>
-        job {entry.subject}
-      </Link>
-    );
-  }
-  return <code>{entry.subject}</code>;
 }

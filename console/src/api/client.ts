@@ -82,7 +82,30 @@ export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
 
 const ROLES: Role[] = ["viewer", "payload-viewer", "operator", "admin"];
 
-/** Whether a session has this role or a higher one. The server decides; this only hides elements. */
-export function may(session: Session | undefined, role: Role): boolean {
-  return session !== undefined && ROLES.indexOf(session.role) >= ROLES.indexOf(role);
+const DEPTHS: Schemas["Depth"][] = ["counts", "metadata", "payloads"];
+
+/** What an endpoint shows or changes: `x-weir-reach` of the description. */
+export type Reach = "own" | "apis" | "server" | "transactions" | "payloads" | "resolution" | "resubmission" | "jobs" | "records" | "requests" | "administration";
+
+/** The least depth of a reach, whether it covers all APIs, and whether it sends requests; as `scope.rs` has them. */
+const REACHES: Record<Reach, [Schemas["Depth"], boolean, boolean]> = {
+  own: ["counts", false, false],
+  apis: ["counts", false, false],
+  server: ["counts", true, false],
+  transactions: ["metadata", false, false],
+  resolution: ["metadata", false, false],
+  payloads: ["payloads", false, false],
+  resubmission: ["metadata", false, true],
+  jobs: ["metadata", true, true],
+  records: ["payloads", true, false],
+  requests: ["payloads", true, true],
+  administration: ["payloads", true, true],
+};
+
+/** Whether a session has this role or a higher one, and a scope of this reach. The server decides; this only hides elements. */
+export function may(session: Session | undefined, role: Role, reach: Reach = "own"): boolean {
+  if (session === undefined || ROLES.indexOf(session.role) < ROLES.indexOf(role)) return false;
+  const { apis = [], depth = "payloads", resubmit = true } = session.scope;
+  const [least, all, sends] = REACHES[reach];
+  return DEPTHS.indexOf(depth) >= DEPTHS.indexOf(least) && !(all && apis.length > 0) && !(sends && !resubmit);
 }

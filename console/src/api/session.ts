@@ -2,7 +2,7 @@
 
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { ApiProblem, api, data, may, type Role, type Session } from "./client";
+import { ApiProblem, api, data, may, type Schemas, type Reach, type Role, type Session } from "./client";
 import { keepCsrfToken } from "./csrf";
 
 /** The session; null if not signed in. */
@@ -23,9 +23,9 @@ export function useSession(): Session | undefined {
   return useQuery(sessionQuery).data ?? undefined;
 }
 
-/** Whether the session has this role or a higher one. */
-export function useMay(role: Role): boolean {
-  return may(useSession(), role);
+/** Whether the session has this role or a higher one, and a scope of this reach. */
+export function useMay(role: Role, reach?: Reach): boolean {
+  return may(useSession(), role, reach);
 }
 
 /** Starts a session with a token. The token is not stored. */
@@ -36,10 +36,31 @@ export async function signIn(token: string): Promise<Session> {
   return session;
 }
 
-/** Ends the session. */
-export async function signOut(): Promise<void> {
-  await api.DELETE("/v1/session").catch(() => undefined);
+/** The identity provider, if there is one. */
+export const waysQuery = queryOptions({
+  queryKey: ["session", "ways"],
+  queryFn: () => data<Schemas["SignInWays"]>(api.GET("/v1/oidc")),
+  staleTime: 60_000,
+});
+
+/** The one-time code of a sign-in with an account, in the fragment of the URL: removed from the URL at once. */
+export function takeCode(): string | undefined {
+  const code = /^#sign-in=([\w-]+)$/.exec(location.hash)?.[1];
+  if (code) history.replaceState(history.state, "", location.pathname + location.search);
+  return code;
+}
+
+/** Starts a session with the one-time code of a sign-in with an account. */
+export async function redeem(code: string): Promise<void> {
+  const { csrf_token } = await data<Session>(api.POST("/v1/oidc/session", { body: { code } }));
+  keepCsrfToken(csrf_token ?? undefined);
+}
+
+/** Ends the session. An account signs out of the identity provider next: the browser is to go there. */
+export async function signOut(): Promise<string | undefined> {
+  const ended = await data<Schemas["SignedOut"] | undefined>(api.DELETE("/v1/session") as never).catch(() => undefined);
   keepCsrfToken(undefined);
+  return ended?.provider;
 }
 
 /** Another tab has signed in or out: this tab uses the same session. */
@@ -76,7 +97,8 @@ export function lose(queries: QueryClient): void {
 /** Signed in again: the page stays, unless the new session has a lower role. */
 export function resume(queries: QueryClient, session: Session): void {
   const kept = queries.getQueryData<Session | null>(KEPT);
-  if (!kept || !may(session, kept.role)) return switchSession(queries, session);
+  const isSame = kept && JSON.stringify(session.scope) === JSON.stringify(kept.scope);
+  if (!kept || !isSame || !may(session, kept.role)) return switchSession(queries, session);
   queries.setQueryData(sessionQuery.queryKey, session);
   void queries.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "session" });
 }

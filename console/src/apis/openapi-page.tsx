@@ -59,7 +59,7 @@ export function OpenapiPage() {
 }
 
 function OperationView({ document, base, one }: { document: Json; base: string; one: Operation }) {
-  const mayExplain = useMay("operator");
+  const mayExplain = useMay("operator", "records");
   const navigate = useNavigate();
   const open = () => {
     prefill(command(document, base, one));

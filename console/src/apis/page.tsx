@@ -69,7 +69,7 @@ function Busy({ flow }: { flow: Flow | undefined }) {
 }
 
 function Api({ one, traffic }: { one: Schemas["ApiInfo"]; traffic: Map<string, Flow> }) {
-  const mayExplain = useMay("operator");
+  const mayExplain = useMay("operator", "records");
   return (
     <Panel
       title={

@@ -37,7 +37,7 @@ export function ConfigurationPage() {
 }
 
 function ReloadButton() {
-  const isAdmin = useMay("admin");
+  const isAdmin = useMay("admin", "administration");
   const queries = useQueryClient();
   const reload = useMutation({
     mutationFn: () => data<Reload>(api.POST("/v1/configuration/reload")),

@@ -71,7 +71,7 @@ function Findings({ all }: { all: Fleet["findings"] }) {
 }
 
 function Nodes({ fleet }: { fleet: Fleet }) {
-  const isAdmin = useMay("admin");
+  const isAdmin = useMay("admin", "administration");
   const [retiring, setRetiring] = useState<FleetNode>();
   const live = fleet.nodes.filter((node) => node.state === "live").length;
   const isDrifting = configurations(fleet.nodes).length > 1;

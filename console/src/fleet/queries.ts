@@ -12,7 +12,7 @@ export const fleetQuery = queryOptions({
     try {
       return await data(api.GET("/v1/fleet"));
     } catch (error) {
-      if (error instanceof ApiProblem && error.status === 404) return null;
+      if (error instanceof ApiProblem && (error.status === 404 || error.status === 403)) return null;
       throw error;
     }
   },

@@ -13,7 +13,7 @@ const REFRESH_MS = 5000;
 
 export function Sinks() {
   const sinks = useQuery({ ...sinksQuery, refetchInterval: ({ state }) => (state.data === null ? false : REFRESH_MS) });
-  const isOperator = useMay("operator");
+  const isOperator = useMay("operator", "administration");
   if (!sinks.data?.nodes.some((node) => node.sinks.length > 0)) return null;
   const { nodes, missing } = sinks.data;
   return (

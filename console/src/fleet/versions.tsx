@@ -15,7 +15,7 @@ import { shortDigest } from "./state";
 export function VersionsPanel({ versions, fleet }: { versions: Versions; fleet: Fleet }) {
   const { rollout } = versions;
   const list = useQuery(versionsQuery(versions.version ?? 0, rollout?.id ?? 0));
-  const isOperator = useMay("operator");
+  const isOperator = useMay("operator", "administration");
   const inForce = list.data?.find((one) => one.number === versions.version);
   return (
     <Panel title={`Configuration: version ${shown(versions.version)}`} inside={false} actions={isOperator && <Actions versions={versions} list={list.data ?? []} />}>

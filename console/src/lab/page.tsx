@@ -16,7 +16,7 @@ export function LabPage() {
   const lab = useQuery(labQuery);
   const progress = useQuery(progressQuery);
   const queries = useQueryClient();
-  const isAdmin = useMay("admin");
+  const isAdmin = useMay("admin", "administration");
   const [start, setStart] = useState(false);
   useTitle("Lab");
   const isRunning = progress.data?.running ?? false;

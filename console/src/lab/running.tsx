@@ -21,7 +21,7 @@ const TIMES: Series[] = [
 ];
 
 export function Running({ progress }: { progress: LabProgress }) {
-  const mayStop = useMay("operator");
+  const mayStop = useMay("operator", "administration");
   const queries = useQueryClient();
   const stop = useMutation({
     mutationFn: () => api.DELETE("/v1/lab/run"),

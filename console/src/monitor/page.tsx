@@ -2,6 +2,7 @@
 
 import { Tabs } from "@base-ui/react/tabs";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useMay } from "../api/session";
 import { useTitle } from "../ui/title";
 import { Invoices } from "./invoices";
 import { LimitsView } from "./limits";
@@ -10,6 +11,7 @@ import { Usage } from "./usage";
 export function MonitorPage() {
   const { tab = "usage" } = useSearch({ strict: false }) as { tab?: string };
   const navigate = useNavigate();
+  const seesServer = useMay("viewer", "server");
   useTitle("Monitor");
   const select = (next: unknown) => void navigate({ to: "/monitor", search: ((before: object) => ({ ...before, tab: next === "usage" ? undefined : next })) as never });
   return (
@@ -20,12 +22,16 @@ export function MonitorPage() {
           <Tabs.Tab value="usage" className="tab">
             Usage
           </Tabs.Tab>
-          <Tabs.Tab value="limits" className="tab">
-            Limits
-          </Tabs.Tab>
-          <Tabs.Tab value="invoices" className="tab">
-            Invoices
-          </Tabs.Tab>
+          {seesServer && (
+            <>
+              <Tabs.Tab value="limits" className="tab">
+                Limits
+              </Tabs.Tab>
+              <Tabs.Tab value="invoices" className="tab">
+                Invoices
+              </Tabs.Tab>
+            </>
+          )}
         </Tabs.List>
       </div>
       <Tabs.Panel value="usage" className="stack">

@@ -3,7 +3,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
-import { api, data, type Schemas } from "../api/client";
+import { api, data, may, type Schemas, type Session } from "../api/client";
 import { useMay, useSession } from "../api/session";
 import { bytes, count, duration, percent, short, span } from "../format/format";
 import { facetTerm } from "../query/fields";
@@ -26,6 +26,33 @@ type History = Schemas["History"];
 
 export function OverviewPage() {
   useTitle("Overview");
+  const session = useSession();
+  if (session && !may(session, "viewer", "server")) return <Narrowed session={session} />;
+  return <Everything />;
+}
+
+/** For a scope of some APIs: figures of the whole server are of others, too. */
+function Narrowed({ session }: { session: Session }) {
+  const apis = session.scope.apis ?? [];
+  return (
+    <>
+      <div className="page-head">
+        <h1>Overview</h1>
+      </div>
+      <Panel title="Your APIs">
+        <ul>
+          {apis.map((api) => (
+            <li key={api}>{may(session, "viewer", "transactions") ? <Named kind="api" name={api} /> : <code>{api}</code>}</li>
+          ))}
+        </ul>
+        <p className="muted">Figures of the whole server are hidden: your scope is for these APIs.</p>
+      </Panel>
+      {session.recording && <Recorded />}
+    </>
+  );
+}
+
+function Everything() {
   const { pulse } = useLive();
   const session = useSession();
   return (
@@ -312,7 +339,7 @@ const FACETS: [string, string][] = [
 /** Facets of the transactions recorded in the range. */
 function Recorded() {
   const [range] = useRange();
-  const canSee = useMay("viewer");
+  const canSee = useMay("viewer", "transactions");
   const summary = useQuery({ ...counts("", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
   const failed = useQuery({ ...counts("resolution:open", range, false), enabled: canSee, refetchInterval: 15_000, staleTime: 5000 });
   const [compares] = useComparison();

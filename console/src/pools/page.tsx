@@ -83,7 +83,7 @@ function OverTime({ history, range, at }: { history: History; range: RangeSearch
 function One({ pool, history, at }: { pool: Pool; history: History | undefined; at: number }) {
   const [range] = useRange();
   const { agents, queue } = pool;
-  const canAct = useMay("operator");
+  const canAct = useMay("operator", "administration");
   const numbers: [string, string, boolean][] = [
     ["Busy", count(agents.busy), false],
     ["Available", count(agents.available), false],

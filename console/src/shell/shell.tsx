@@ -4,8 +4,9 @@ import { Menu } from "@base-ui/react/menu";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useState } from "react";
-import { may, type Role, type Session } from "../api/client";
+import { may, type Reach, type Role, type Session } from "../api/client";
 import { switchSession, signOut } from "../api/session";
+import { scopeWords } from "../access/scope";
 import { fleetQuery } from "../fleet/queries";
 import { LiveSign } from "../overview/live";
 import { zone } from "../format/format";
@@ -24,30 +25,32 @@ interface Place {
   label: string;
   icon: IconName;
   role: Role;
+  reach: Reach;
   /** Only for a node of a fleet. */
   fleet?: boolean;
 }
 
 const PLACES: Place[] = [
-  { to: "/", label: "Overview", icon: "overview", role: "viewer" },
-  { to: "/tracker", label: "Tracker", icon: "tracker", role: "viewer" },
-  { to: "/jobs", label: "Jobs", icon: "jobs", role: "operator" },
-  { to: "/monitor", label: "Monitor", icon: "monitor", role: "viewer" },
-  { to: "/apis", label: "APIs", icon: "apis", role: "viewer" },
-  { to: "/explain", label: "Explain", icon: "explain", role: "operator" },
-  { to: "/pools", label: "Pools", icon: "pools", role: "viewer" },
-  { to: "/lab", label: "Lab", icon: "lab", role: "viewer" },
-  { to: "/fleet", label: "Fleet", icon: "fleet", role: "viewer", fleet: true },
-  { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator" },
-  { to: "/access", label: "Access", icon: "access", role: "admin" },
+  { to: "/", label: "Overview", icon: "overview", role: "viewer", reach: "own" },
+  { to: "/tracker", label: "Tracker", icon: "tracker", role: "viewer", reach: "transactions" },
+  { to: "/jobs", label: "Jobs", icon: "jobs", role: "operator", reach: "jobs" },
+  { to: "/monitor", label: "Monitor", icon: "monitor", role: "viewer", reach: "apis" },
+  { to: "/apis", label: "APIs", icon: "apis", role: "viewer", reach: "apis" },
+  { to: "/explain", label: "Explain", icon: "explain", role: "operator", reach: "records" },
+  { to: "/pools", label: "Pools", icon: "pools", role: "viewer", reach: "server" },
+  { to: "/lab", label: "Lab", icon: "lab", role: "viewer", reach: "server" },
+  { to: "/fleet", label: "Fleet", icon: "fleet", role: "viewer", reach: "server", fleet: true },
+  { to: "/configuration", label: "Configuration", icon: "configuration", role: "operator", reach: "server" },
+  { to: "/access", label: "Access", icon: "access", role: "admin", reach: "administration" },
 ];
 
 export function Shell({ session, children }: { session: Session; children: ReactNode }) {
   const [help, setHelp] = useState(false);
   const [palette, setPalette] = useState(false);
   const navigate = useNavigate();
-  const { data: fleet } = useQuery(fleetQuery);
-  const places = PLACES.filter((place) => may(session, place.role) && (!place.fleet || fleet));
+  const seesServer = may(session, "viewer", "server");
+  const { data: fleet } = useQuery({ ...fleetQuery, enabled: seesServer });
+  const places = PLACES.filter((place) => may(session, place.role, place.reach) && (!place.fleet || fleet));
   useKeys({
     "?": () => setHelp(true),
     "Mod+k": () => setPalette(true),
@@ -89,7 +92,7 @@ export function Shell({ session, children }: { session: Session; children: React
       </aside>
       <div className="grow">
         <header className="top">
-          <LiveSign />
+          {seesServer && <LiveSign />}
           <span className="grow" />
           <button type="button" className="button quiet" onClick={() => setPalette(true)}>
             Go to <kbd className="hide-small">Ctrl K</kbd>
@@ -102,7 +105,7 @@ export function Shell({ session, children }: { session: Session; children: React
           <Account session={session} />
         </header>
         <main id="main" className="page" tabIndex={-1}>
-          <StatusStrip />
+          {seesServer && <StatusStrip />}
           {children}
           <ZoneNote />
         </main>
@@ -123,6 +126,18 @@ function ZoneNote() {
   return <p className="muted zone-note no-print">Times are {zone(new Date())}.</p>;
 }
 
+/** What narrows the role. */
+function ScopeNote({ scope }: { scope: Session["scope"] }) {
+  const words = scopeWords(scope);
+  if (words === "everything") return null;
+  return (
+    <>
+      <br />
+      scope {words}
+    </>
+  );
+}
+
 function ThemeButton() {
   const theme = useTheme();
   const label = theme === "dark" ? "Light theme" : "Dark theme";
@@ -136,7 +151,8 @@ function ThemeButton() {
 function Account({ session }: { session: Session }) {
   const queries = useQueryClient();
   const leave = async () => {
-    await signOut();
+    const provider = await signOut();
+    if (provider) location.assign(provider);
     switchSession(queries, null);
   };
   return (
@@ -152,6 +168,7 @@ function Account({ session }: { session: Session }) {
               {session.name}
               <br />
               role {session.role}
+              <ScopeNote scope={session.scope} />
             </div>
             <Menu.Item className="menu-item" onClick={() => void leave()}>
               Sign out

@@ -1,8 +1,8 @@
-// Sign-in with an admin token, which is sent once and not stored.
+// Sign-in with an account of the identity provider, or with an admin token, which is sent once and not stored.
 
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useId, useState } from "react";
-import { switchSession, resume, signIn } from "../api/session";
+import { switchSession, resume, signIn, waysQuery } from "../api/session";
 import { Logo } from "../ui/icons";
 import { Failure } from "../ui/parts";
 
@@ -15,6 +15,10 @@ export function SignIn({ again = false }: { again?: boolean }) {
     mutationFn: signIn,
     onSuccess: (session) => (again ? resume : switchSession)(queries, session),
   });
+  const provider = useQuery(waysQuery).data?.provider;
+  const failed = useQuery<unknown>({ queryKey: ["session", "failed"], queryFn: () => null, enabled: false }).data;
+  // The page of an expired session comes back after the sign-in.
+  const here = again ? location.pathname + location.search : "/console/";
   useEffect(() => {
     if (!again) document.title = "Sign in · weir";
   }, [again]);
@@ -30,9 +34,18 @@ export function SignIn({ again = false }: { again?: boolean }) {
           <Logo />
           <h1>Sign in to weir</h1>
         </div>
+        {failed ? <Failure error={failed} /> : null}
+        {provider && (
+          <>
+            <a className="button primary" href={`/v1/oidc/start?from=${encodeURIComponent(here)}`}>
+              Sign in with {provider}
+            </a>
+            <p className="muted">or with a token:</p>
+          </>
+        )}
         <label className="field" htmlFor={id}>
           Admin token
-          <input id={id} type="password" name="token" autoComplete="current-password" spellCheck={false} placeholder="wadm_…" value={token} onChange={(event) => setToken(event.target.value)} autoFocus required />
+          <input id={id} type="password" name="token" autoComplete="current-password" spellCheck={false} placeholder="wadm_…" value={token} onChange={(event) => setToken(event.target.value)} autoFocus={!provider} required />
           <small>
             The first token is in <code>admin.token</code> in the data folder. <code>weir token new NAME --role viewer</code> creates others.
           </small>

@@ -34,7 +34,7 @@ export function TrackerPage() {
   const [range, setRange] = useRange();
   const navigate = useNavigate();
   // Each count of business keys is audited, so not every two seconds.
-  const keys = useMay("payload-viewer");
+  const keys = useMay("payload-viewer", "payloads");
   const session = useSession();
   const [following, setFollowing] = useSearchText("follow", "", true);
   const follow = following !== "";
@@ -149,7 +149,7 @@ function useKnown(all?: Counts): Known {
 
 function Actions({ query }: { query: string }) {
   const [range] = useRange();
-  const canSend = useMay("operator");
+  const canSend = useMay("operator", "jobs");
   const [bulk, setBulk] = useState<string>();
   const exported = within(query, range).query;
   /** A rolling range with fixed ends: a job selects the current transactions. */

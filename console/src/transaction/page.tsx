@@ -75,7 +75,7 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
       ) : (
         <EmptyPanel title="Headers and bodies are hidden">
           <p>
-            They require a token with the role <code>payload-viewer</code>.
+            They require the role <code>payload-viewer</code>, and a scope with the depth <code>payloads</code>.
           </p>
         </EmptyPanel>
       )}
@@ -84,14 +84,18 @@ function View({ transaction, query }: { transaction: Transaction; query: string 
 }
 
 function Head({ transaction, query }: { transaction: Transaction; query: string }) {
-  const canSend = useMay("operator");
+  const canSend = useMay("operator", "resubmission");
+  const canResolve = useMay("operator", "resolution");
+  const canExplain = useMay("operator", "records");
+  const canAudit = useMay("admin", "administration");
   const [open, setOpen] = useState<"edit" | "resolve" | "curl">();
   const resubmit = useResubmit(transaction.id);
   const failed = transaction.state !== "completed";
   const isAttempt = transaction.resubmission_of !== undefined && transaction.resubmission_of !== "";
   useKeys({
     u: () => history.back(),
-    ...(canSend && !isAttempt ? { e: () => setOpen("edit"), r: () => failed && setOpen("resolve") } : {}),
+    ...(canSend && !isAttempt ? { e: () => setOpen("edit") } : {}),
+    ...(canResolve && !isAttempt ? { r: () => failed && setOpen("resolve") } : {}),
   });
   return (
     <div className="page-head transaction-head">
@@ -114,18 +118,23 @@ function Head({ transaction, query }: { transaction: Transaction; query: string 
       <Link to="/compare" search={{ a: transaction.id } as never} className="button" preload={false}>
         Compare…
       </Link>
-      {canSend && (
+      {canAudit && (
+        <Link to="/access" search={{ action: "show", subject: transaction.id } as never} className="button">
+          Who viewed this payload
+        </Link>
+      )}
+      {canExplain && (
         <Link to="/explain" search={{ transaction: transaction.id } as never} className="button" onClick={() => prefill(curl(transaction)?.command ?? "")}>
           Explain
         </Link>
       )}
+      {canResolve && !isAttempt && failed && (
+        <button type="button" className="button" onClick={() => setOpen("resolve")}>
+          Resolve…
+        </button>
+      )}
       {canSend && !isAttempt && (
         <>
-          {failed && (
-            <button type="button" className="button" onClick={() => setOpen("resolve")}>
-              Resolve…
-            </button>
-          )}
           <button type="button" className="button" onClick={() => setOpen("edit")}>
             Edit and resubmit…
           </button>

@@ -5,8 +5,9 @@ use crate::budget::Budget;
 use crate::denials::Denials;
 use crate::problem::{Denied, Problem};
 use crate::role::Role;
-use crate::session::{CSRF_HEADER, Proof, SessionAuth, Sessions};
-use crate::tokens::{Caller, Tokens};
+use crate::scope::Reach;
+use crate::session::{CSRF_HEADER, Holder, Proof, SessionAuth, Sessions};
+use crate::tokens::{Caller, Rights, Tokens};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -83,9 +84,13 @@ impl Grant {
         if self.caller.via.is_some() {
             return true;
         }
-        let is_open = |id: &Arc<str>| self.sessions.is_open(id, Instant::now());
-        self.tokens.holder(&self.caller.id).is_some()
-            && self.caller.session.as_ref().is_none_or(is_open)
+        match &self.caller.session {
+            None => self.tokens.holder(&self.caller.id).is_some(),
+            Some(session) => {
+                let holder = self.sessions.holder(session, Instant::now());
+                holder.is_some_and(|holder| caller(&self.tokens, &holder).is_some())
+            }
+        }
     }
 }
 
@@ -118,8 +123,10 @@ impl Guard {
         }
         *request.body_mut() = Body::from(body);
         let Verified { from, person, .. } = verified;
-        let role = person.role.parse().map_err(|error| format!("Unknown role: {error}."))?;
-        Ok(Caller { id: person.token, name: person.name, role, session: None, via: Some(from) })
+        let rights = person.role.parse().map_err(|error| format!("Unknown role: {error}."))?;
+        let Rights { role, scope, .. } = rights;
+        let (id, name) = (person.token, person.name);
+        Ok(Caller { id, name, role, scope, session: None, via: Some(from) })
     }
 
     /// The session of a request without a token. A ticket is removed from the request's URL.
@@ -140,11 +147,11 @@ impl Guard {
         };
         match self.sessions.authenticate(headers, proof, Instant::now()) {
             SessionAuth::None => Err(Unauthenticated::Nothing),
-            SessionAuth::Unproven(token) => {
-                Err(Unauthenticated::Unproven(self.tokens.holder(&token)))
+            SessionAuth::Unproven(holder) => {
+                Err(Unauthenticated::Unproven(caller(&self.tokens, &holder)))
             }
-            SessionAuth::Session(token, id) => {
-                let holder = self.tokens.holder(&token).ok_or(Unauthenticated::Nothing)?;
+            SessionAuth::Session(holder, id) => {
+                let holder = caller(&self.tokens, &holder).ok_or(Unauthenticated::Nothing)?;
                 if let Some(linked) = linked {
                     *request.uri_mut() = linked.plain;
                 }
@@ -160,6 +167,21 @@ impl Guard {
             let audit = Arc::clone(&self.audit);
             let _ = tokio::task::spawn_blocking(move || audit.record(&event)).await;
         }
+    }
+}
+
+/// The caller behind a session; `None` if its token is revoked or has expired.
+pub(crate) fn caller(tokens: &Tokens, holder: &Holder) -> Option<Caller> {
+    match holder {
+        Holder::Token(id) => tokens.holder(id),
+        Holder::Person(person) => Some(Caller {
+            id: person.id.clone(),
+            name: person.name.clone(),
+            role: person.role,
+            scope: person.scope.clone(),
+            session: None,
+            via: None,
+        }),
     }
 }
 
@@ -206,7 +228,7 @@ pub(crate) async fn authenticate(
     let authenticated = if credential(request.headers(), SCHEME).is_some() {
         guard.signed(&mut request).await
     } else if let Some(token) = credential(request.headers(), "Bearer") {
-        guard.tokens.authenticate(token).ok_or_else(|| "Unknown admin token.".to_owned())
+        guard.tokens.authenticate(token).map_err(|error| error.to_string())
     } else {
         match guard.signed_in(&mut request) {
             Ok(caller) => Ok(caller),
@@ -224,6 +246,7 @@ pub(crate) async fn authenticate(
     };
     let rejection = match authenticated {
         Ok(caller) => {
+            guard.note_use(&caller);
             request.extensions_mut().insert(caller.clone());
             let response = next.run(request).await;
             let denied = response.extensions().get::<Denied>().cloned();
@@ -238,6 +261,15 @@ pub(crate) async fn authenticate(
 }
 
 impl Guard {
+    /// Notes that a token was used on this node. The file is written at most once a minute, by another thread.
+    fn note_use(&self, caller: &Caller) {
+        let is_token = caller.via.is_none() && !caller.id.contains(':');
+        if is_token && self.tokens.touch(&caller.id) {
+            let tokens = Arc::clone(&self.tokens);
+            tokio::task::spawn_blocking(move || tokens.write_use());
+        }
+    }
+
     /// The response to a wrong token or signature.
     async fn reject(&self, request: &str, reason: &str) -> Response {
         self.denied(None, request, reason.trim_end_matches('.')).await;
@@ -274,19 +306,46 @@ fn unauthorized(detail: &str) -> Response {
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
 }
 
-/// The endpoint, restricted to callers with this role or a higher one.
-pub(crate) fn needs<S>(role: Role, endpoint: MethodRouter<S>) -> MethodRouter<S>
+/// The endpoint, restricted to callers with this role or a higher one, and to scopes that permit this reach.
+pub(crate) fn needs<S>(role: Role, reach: Reach, endpoint: MethodRouter<S>) -> MethodRouter<S>
 where
     S: Clone + Send + Sync + 'static,
 {
-    endpoint.route_layer(middleware::from_fn_with_state(role, authorize))
+    endpoint.route_layer(middleware::from_fn_with_state((role, reach), authorize))
 }
 
-async fn authorize(State(role): State<Role>, request: Request, next: Next) -> Response {
+async fn authorize(
+    State((role, reach)): State<(Role, Reach)>,
+    request: Request,
+    next: Next,
+) -> Response {
     match request.extensions().get::<Caller>() {
-        Some(caller) if caller.role >= role => next.run(request).await,
+        Some(caller) if caller.role >= role => match caller.scope.rejection(reach) {
+            None => next.run(request).await,
+            Some(reason) => out_of_scope(reason).into_response(),
+        },
         _ => forbidden(role, "This endpoint").into_response(),
     }
+}
+
+impl Caller {
+    /// Whether it may read headers, bodies and business keys.
+    pub(crate) fn reads_payloads(&self) -> bool {
+        self.role >= Role::PayloadViewer && self.scope.rejection(Reach::Payloads).is_none()
+    }
+
+    /// The problem that `what` needs payloads, which this caller may not read.
+    pub(crate) fn no_payloads(&self, what: &str) -> Problem {
+        match self.scope.rejection(Reach::Payloads) {
+            Some(reason) if self.role >= Role::PayloadViewer => out_of_scope(reason),
+            _ => forbidden(Role::PayloadViewer, what),
+        }
+    }
+}
+
+/// The problem that the scope of a token does not permit something.
+pub(crate) fn out_of_scope(reason: String) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "out-of-scope", "Scope not sufficient", reason)
 }
 
 /// The problem that `what` requires another role.

@@ -19,6 +19,7 @@ mod lab;
 mod limit;
 mod live;
 mod nodes;
+mod oidc;
 mod pool;
 mod profile;
 mod resubmit;
@@ -37,6 +38,7 @@ mod view;
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
+use crate::oidc::OidcState;
 use crate::problem::{Problem, Result};
 use crate::session::Sessions;
 use crate::sources::Sources;
@@ -46,7 +48,7 @@ use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::{Extension, Router, middleware};
-use endpoints::endpoints;
+use endpoints::{Endpoints, endpoints};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -72,6 +74,7 @@ const MAX_LONG_QUERIES: usize = 2;
 pub(crate) struct Api {
     sources: Arc<Sources>,
     sessions: Arc<Sessions>,
+    oidc: OidcState,
     live: Arc<Live>,
     consoles: Arc<Semaphore>,
     permits: Arc<Semaphore>,
@@ -111,11 +114,15 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
     let Some(access) = &sources.access else {
         return Router::new().fallback(async || NO_ACCESS);
     };
+    let Ok(oidc) = OidcState::new() else {
+        return Router::new().fallback(async || NO_ACCESS);
+    };
     let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
     let guard = Arc::new(Guard::new(access, Arc::clone(&sessions), sources.fleet.clone()));
     let api = Arc::new(Api {
         sources: Arc::clone(&sources),
         sessions,
+        oidc,
         live,
         consoles: Arc::new(Semaphore::new(MAX_CONSOLES)),
         permits: Arc::new(Semaphore::new(MAX_QUERIES)),
@@ -124,12 +131,14 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         tails: Arc::new(Semaphore::new(MAX_TAILS)),
         long: Arc::new(Semaphore::new(MAX_LONG_QUERIES)),
     });
-    endpoints()
-        .router
-        .layer(DefaultBodyLimit::max(access::MAX_BODY_BYTES))
+    let Endpoints { router, public, .. } = endpoints();
+    // The layer covers the routes that are added before it.
+    router
         .method_not_allowed_fallback(async || WRONG_METHOD)
         .fallback(async || UNKNOWN)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
+        .merge(public)
+        .layer(DefaultBodyLimit::max(access::MAX_BODY_BYTES))
         .with_state(api)
 }
 

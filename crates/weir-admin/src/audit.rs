@@ -71,6 +71,10 @@ pub(crate) enum Action {
     SignIn,
     /// Ends a session of the console.
     SignOut,
+    /// Ends the session of somebody, by its id.
+    EndSession,
+    /// Exports the audit log; number of entries.
+    ExportAudit,
 }
 
 impl Action {
@@ -92,7 +96,8 @@ impl Action {
             Self::StartLoad | Self::StopLoad => "suite",
             Self::Rebuild => "counts",
             Self::Reload => "configuration",
-            Self::SignIn | Self::SignOut => "session",
+            Self::SignIn | Self::SignOut | Self::EndSession => "session",
+            Self::ExportAudit => "audit",
         }
     }
 }

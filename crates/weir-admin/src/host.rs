@@ -6,6 +6,15 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Addresses of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    /// The local one, for the host check.
+    pub(crate) local: IpAddr,
+    /// That of the client.
+    pub(crate) peer: IpAddr,
+}
+
 /// Checks a Host header or the authority of a target: `host` or `host:port`.
 pub(crate) fn is_allowed(authority: &str, local: IpAddr, configured: &[String]) -> bool {
     let host = without_port(authority);

@@ -3,7 +3,7 @@
 use crate::access::BASE;
 use crate::api::{self, Origin};
 use crate::console;
-use crate::host;
+use crate::host::{self, Arrived};
 use crate::live::Live;
 use crate::metrics;
 use crate::problem::Problem;
@@ -14,12 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Local address of a connection, for the host check.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived(pub(crate) IpAddr);
 
 /// All routes behind the host check; `hosts` are accepted in addition to the names of this machine.
 pub(crate) fn router(
@@ -95,7 +90,8 @@ async fn check_host(
     request: Request,
     next: Next,
 ) -> Response {
-    let local = request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.0);
+    let local =
+        request.extensions().get::<Arrived>().map_or(host::NOWHERE, |arrived| arrived.local);
     let mut named = request.headers().get_all(header::HOST).iter();
     let (first, second) = (named.next(), named.next());
     // HTTP/1.0 has no Host, and browsers do not use it.

@@ -3,8 +3,9 @@
 mod tls;
 
 use crate::api::Origin;
+use crate::host::Arrived;
 use crate::live::Live;
-use crate::pages::{self, Arrived};
+use crate::pages;
 use crate::sources::Sources;
 use axum::{Extension, Router};
 use hyper::body::Incoming;
@@ -143,7 +144,8 @@ impl Bound {
             };
             let Ok(permit) = Arc::clone(&open).try_acquire_owned() else { continue };
             let local = stream.local_addr().map_or(crate::host::NOWHERE, |addr| addr.ip());
-            let router = router.clone().layer(Extension(Arrived(local)));
+            let arrived = Arrived { local, peer: peer.ip().to_canonical() };
+            let router = router.clone().layer(Extension(arrived));
             let closing = closing.clone();
             match self.tls.as_mut().map(|tls| tls.acceptor(sources.gateway.site())) {
                 None => drop(tokio::spawn(connection(stream, router, permit, closing))),

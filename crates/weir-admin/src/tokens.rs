@@ -5,14 +5,22 @@
 //! at the first start and written to `data/admin.token`, where the commands read it. All files
 //! belong to the user of the data folder alone (0600).
 //!
+//! A token may expire, and its scope may narrow its role. `weir login` creates tokens that belong to an
+//! account of the identity provider.
+//!
 //! In a fleet, tokens of other nodes are accepted, too, and a revocation is one on all nodes.
 
+mod last_use;
+mod rights;
+
 use crate::role::Role;
+use crate::scope::TokenScope;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use data_encoding::HEXLOWER;
+use last_use::LastUse;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 use weir_config::secret_file;
 use weir_fleet::tokens::{TokenCopy, TokenTable};
+use weir_model::UnixSeconds;
+use weir_store::clock;
+
+pub(crate) use rights::Rights;
 
 /// Prefix of all tokens, for secret scanners.
 const PREFIX: &str = "wadm_";
@@ -27,6 +39,8 @@ const PREFIX: &str = "wadm_";
 const MAX_TOKENS: usize = 256;
 /// Longest name of a token in bytes.
 const MAX_NAME_BYTES: usize = 128;
+/// Maximum number of tokens of an account; a new one replaces the oldest.
+const MAX_TOKENS_OF_PERSON: usize = 8;
 
 /// Why tokens could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +70,15 @@ pub enum TokenError {
     /// A name is empty or too long.
     #[error("a token's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     Name,
+    /// A scope is too long, or has an invalid name.
+    #[error(
+        "a scope has at most {} names of APIs, without control characters",
+        crate::scope::MAX_APIS
+    )]
+    Scope,
+    /// The end of the validity is in the past.
+    #[error("the token would have expired already")]
+    Past,
     /// Nobody could create or revoke tokens any more.
     #[error("this is the last token with the role admin")]
     Last,
@@ -70,6 +93,17 @@ struct Entry {
     role: Role,
     /// SHA-256 of the token, in lower-case hexadecimal digits.
     sha256: String,
+    #[serde(default, skip_serializing_if = "TokenScope::is_unlimited")]
+    scope: TokenScope,
+    /// When it expires, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    /// When it was created, in seconds since 1970; earlier versions have not stored it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created: Option<u64>,
+    /// Subject of the account that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    person: Option<String>,
 }
 
 /// A token without its secret.
@@ -81,6 +115,53 @@ pub struct TokenInfo {
     pub name: String,
     /// Role.
     pub role: Role,
+    /// What narrows the role.
+    #[serde(default)]
+    pub scope: TokenScope,
+    /// When it expires (RFC 3339, UTC); absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub expires: Option<UnixSeconds>,
+    /// When it was created (RFC 3339, UTC), if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub created: Option<UnixSeconds>,
+    /// When this node has accepted it last (RFC 3339, UTC), within a minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub last_used: Option<UnixSeconds>,
+    /// The account that it belongs to, as the audit log names it; absent: a token without an account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
+}
+
+impl TokenInfo {
+    /// Whether it has expired.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|at| at.0 <= clock::now().as_secs())
+    }
+}
+
+/// A token to be created.
+#[derive(Clone, Debug)]
+pub(crate) struct NewToken {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) scope: TokenScope,
+    /// When it expires, in seconds since 1970.
+    pub(crate) expires: Option<u64>,
+    /// Subject of the account that it belongs to.
+    pub(crate) person: Option<String>,
+}
+
+/// Why a token is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unaccepted {
+    #[error("Unknown admin token.")]
+    Unknown,
+    #[error("The admin token expired on {0}.")]
+    Expired(UnixSeconds),
 }
 
 /// An authenticated caller.
@@ -90,6 +171,8 @@ pub(crate) struct Caller {
     /// Name of the holder.
     pub(crate) name: String,
     pub(crate) role: Role,
+    /// What narrows the role.
+    pub(crate) scope: TokenScope,
     /// Id of the console session that replaces the token, if any.
     pub(crate) session: Option<Arc<str>>,
     /// The node that has authenticated the caller and sent the request, if any.
@@ -100,6 +183,7 @@ pub(crate) struct Caller {
 pub struct Tokens {
     path: PathBuf,
     entries: Mutex<Vec<Entry>>,
+    last_use: LastUse,
     /// Those of all nodes of the fleet.
     fleet: Option<Arc<TokenTable>>,
 }
@@ -116,11 +200,13 @@ impl Tokens {
             Ok(bytes) => {
                 let entries = serde_json::from_slice(&bytes)
                     .map_err(|error| TokenError::Malformed { path: path.clone(), error })?;
-                Ok((Self { path, entries: Mutex::new(entries), fleet: None }, None))
+                let last_use = LastUse::open(data);
+                Ok((Self { path, entries: Mutex::new(entries), last_use, fleet: None }, None))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let tokens = Self { path, entries: Mutex::default(), fleet: None };
-                let (token, entry) = generate("first", Role::Admin)?;
+                let last_use = LastUse::open(data);
+                let tokens = Self { path, entries: Mutex::default(), last_use, fleet: None };
+                let (token, entry) = generate(NewToken::first())?;
                 let first = first_token(data);
                 // In this order: the next start repairs a crash between the two.
                 write(&first, format!("{token}\n").as_bytes())?;
@@ -131,19 +217,39 @@ impl Tokens {
         }
     }
 
-    /// Creates a token and returns it; it cannot be read later.
-    pub(crate) fn add(&self, name: &str, role: Role) -> Result<(String, TokenInfo), TokenError> {
+    /// Creates a token and returns it; it cannot be read later. Expired tokens make room.
+    pub(crate) fn add(&self, new: NewToken) -> Result<(String, TokenInfo), TokenError> {
+        let name = &new.name;
         if !(1..=MAX_NAME_BYTES).contains(&name.len()) || name.chars().any(char::is_control) {
             return Err(TokenError::Name);
         }
+        if !new.scope.is_valid() {
+            return Err(TokenError::Scope);
+        }
+        let now = clock::now().as_secs();
+        if new.expires.is_some_and(|at| at <= now) {
+            return Err(TokenError::Past);
+        }
         let mut entries = self.lock();
-        if entries.len() >= MAX_TOKENS {
+        let mut kept = entries.clone();
+        if kept.len() >= MAX_TOKENS {
+            kept.retain(|entry| !entry.is_expired(now));
+        }
+        if let Some(person) = &new.person {
+            let is_own = |entry: &Entry| entry.person.as_ref() == Some(person);
+            // The oldest is the first: new ones are added at the end.
+            while kept.iter().filter(|entry| is_own(entry)).count() >= MAX_TOKENS_OF_PERSON {
+                let Some(oldest) = kept.iter().position(is_own) else { break };
+                kept.remove(oldest);
+            }
+        }
+        if kept.len() >= MAX_TOKENS {
             return Err(TokenError::Full);
         }
-        let (token, entry) = generate(name, role)?;
+        let (token, entry) = generate(new)?;
         let info = entry.info();
-        let with = entries.iter().cloned().chain([entry]).collect();
-        self.keep(&mut entries, with)?;
+        kept.push(entry);
+        self.keep(&mut entries, kept)?;
         Ok((token, info))
     }
 
@@ -167,7 +273,10 @@ impl Tokens {
         if all.iter().all(|token| token.id != id) {
             return Ok(false);
         }
-        if !all.iter().any(|token| token.role == Role::Admin && token.id != id) {
+        let is_admin = |token: &TokenInfo| {
+            token.role == Role::Admin && token.scope.is_unlimited() && token.expires.is_none()
+        };
+        if !all.iter().any(|token| is_admin(token) && token.id != id) {
             return Err(TokenError::Last);
         }
         if let Some(fleet) = &self.fleet {
@@ -189,10 +298,11 @@ impl Tokens {
             entries.iter().filter(|entry| !self.is_revoked(&entry.id)).map(Entry::info).collect();
         let copies = self.fleet.as_ref().map(|fleet| fleet.list()).unwrap_or_default();
         let others = copies.iter().filter(|copy| entries.iter().all(|entry| entry.id != copy.id));
-        all.extend(others.filter_map(caller_of).map(|caller| {
-            let Caller { id, name, role, .. } = caller;
-            TokenInfo { id, name, role }
-        }));
+        all.extend(others.filter_map(info_of));
+        drop(entries);
+        for token in &mut all {
+            token.last_used = self.last_use.of(&token.id);
+        }
         all
     }
 
@@ -202,28 +312,50 @@ impl Tokens {
     }
 
     /// The caller of a token, in constant time for all tokens.
-    pub(crate) fn authenticate(&self, token: &str) -> Option<Caller> {
+    pub(crate) fn authenticate(&self, token: &str) -> Result<Caller, Unaccepted> {
         let hash = hash(token);
         let mut found = None;
         for entry in self.lock().iter() {
             if verify_slices_are_equal(hash.as_bytes(), entry.sha256.as_bytes()).is_ok() {
-                found = Some(entry.caller());
+                found = Some(entry.info());
             }
         }
-        let copied = || caller_of(&self.fleet.as_ref()?.find(&hash)?);
-        found.filter(|caller| !self.is_revoked(&caller.id)).or_else(copied)
+        let copied = || info_of(&self.fleet.as_ref()?.find(&hash)?);
+        let found = found.filter(|token| !self.is_revoked(&token.id)).or_else(copied);
+        let token = found.ok_or(Unaccepted::Unknown)?;
+        match token.expires {
+            Some(at) if token.is_expired() => Err(Unaccepted::Expired(at)),
+            _ => Ok(caller(token)),
+        }
     }
 
-    /// The caller of the token with this id, unless it is revoked.
+    /// The caller of the token with this id, unless it is revoked or has expired.
     pub(crate) fn holder(&self, id: &str) -> Option<Caller> {
         if self.is_revoked(id) {
             return None;
         }
-        let own = self.lock().iter().find(|entry| entry.id == id).map(Entry::caller);
-        own.or_else(|| {
+        let own = self.lock().iter().find(|entry| entry.id == id).map(Entry::info);
+        let token = own.or_else(|| {
             let copies = self.fleet.as_ref()?.list();
-            caller_of(copies.iter().find(|copy| copy.id == id)?)
-        })
+            info_of(copies.iter().find(|copy| copy.id == id)?)
+        });
+        token.filter(|token| !token.is_expired()).map(caller)
+    }
+
+    /// Whether a token belongs to an account.
+    pub(crate) fn is_of_person(&self, id: &str) -> bool {
+        self.list().iter().any(|token| token.id == id && token.person.is_some())
+    }
+
+    /// Notes that a token was accepted. Returns whether [`Tokens::write_use`] is due.
+    pub(crate) fn touch(&self, id: &str) -> bool {
+        self.last_use.touch(id, clock::now().as_secs())
+    }
+
+    /// Writes the times of the last use. It may block.
+    pub(crate) fn write_use(&self) {
+        let ids: Vec<String> = self.list().into_iter().map(|token| token.id).collect();
+        self.last_use.write(&ids);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -250,23 +382,59 @@ impl Entry {
     /// For the other nodes of the fleet.
     fn copy(&self) -> TokenCopy {
         let (id, name, sha256) = (self.id.clone(), self.name.clone(), self.sha256.clone());
-        TokenCopy { id, name, role: self.role.name().to_owned(), sha256 }
+        let rights = Rights {
+            role: self.role,
+            scope: self.scope.clone(),
+            expires: self.expires,
+            person: self.person.clone(),
+        };
+        TokenCopy { id, name, role: rights.to_string(), sha256 }
+    }
+
+    fn is_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|at| at <= now)
     }
 
     fn info(&self) -> TokenInfo {
-        TokenInfo { id: self.id.clone(), name: self.name.clone(), role: self.role }
-    }
-
-    fn caller(&self) -> Caller {
-        let (id, name, role) = (self.id.clone(), self.name.clone(), self.role);
-        Caller { id, name, role, session: None, via: None }
+        TokenInfo {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            role: self.role,
+            scope: self.scope.clone(),
+            expires: self.expires.map(UnixSeconds),
+            created: self.created.map(UnixSeconds),
+            last_used: None,
+            person: self.person.clone(),
+        }
     }
 }
 
-/// The caller of a token of another node; `None` if this version does not know its role.
-fn caller_of(copy: &TokenCopy) -> Option<Caller> {
-    let (id, name, role) = (copy.id.clone(), copy.name.clone(), copy.role.parse().ok()?);
-    Some(Caller { id, name, role, session: None, via: None })
+impl NewToken {
+    /// The first token of a data folder.
+    fn first() -> Self {
+        let (name, scope) = ("first".to_owned(), TokenScope::default());
+        Self { name, role: Role::Admin, scope, expires: None, person: None }
+    }
+}
+
+fn caller(token: TokenInfo) -> Caller {
+    let TokenInfo { id, name, role, scope, .. } = token;
+    Caller { id, name, role, scope, session: None, via: None }
+}
+
+/// A token of another node; `None` if this version does not know its role, or what limits it.
+fn info_of(copy: &TokenCopy) -> Option<TokenInfo> {
+    let Rights { role, scope, expires, person } = copy.role.parse().ok()?;
+    Some(TokenInfo {
+        id: copy.id.clone(),
+        name: copy.name.clone(),
+        role,
+        scope,
+        expires: expires.map(UnixSeconds),
+        created: None,
+        last_used: None,
+        person,
+    })
 }
 
 /// Path of the first token of a data folder.
@@ -275,12 +443,19 @@ pub fn first_token(data: &Path) -> PathBuf {
     data.join("admin.token")
 }
 
-fn generate(name: &str, role: Role) -> Result<(String, Entry), TokenError> {
+fn generate(new: NewToken) -> Result<(String, Entry), TokenError> {
     let token = format!("{PREFIX}{}", secret()?);
+    let NewToken { name, role, scope, expires, person } = new;
+    let (id, sha256) = (short_id()?, hash(&token));
+    let created = Some(clock::now().as_secs());
+    Ok((token, Entry { id, name, role, sha256, scope, expires, created, person }))
+}
+
+/// An id that is not secret.
+pub(crate) fn short_id() -> Result<String, TokenError> {
     let mut id = [0; 6];
     aws_lc_rs::rand::fill(&mut id).map_err(|_| TokenError::Random)?;
-    let sha256 = hash(&token);
-    Ok((token, Entry { id: HEXLOWER.encode(&id), name: name.to_owned(), role, sha256 }))
+    Ok(HEXLOWER.encode(&id))
 }
 
 /// 256 random bits as text.
@@ -301,68 +476,4 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    fn read(path: &Path) -> String {
-        fs::read_to_string(path).unwrap()
-    }
-
-    #[test]
-    fn the_first_token_is_written_once_and_for_its_user_alone() {
-        let data = tempfile::tempdir().unwrap();
-        let (tokens, first) = Tokens::open(data.path()).unwrap();
-        let first = first.unwrap();
-        let token = read(&first).trim().to_owned();
-        assert_eq!(tokens.authenticate(&token).unwrap().role, Role::Admin);
-        for path in [&first, &tokens.path] {
-            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
-        }
-        assert!(!read(&tokens.path).contains(&token[PREFIX.len()..]));
-        assert!(!format!("{tokens:?}").contains(&hash(&token)));
-        let (tokens, again) = Tokens::open(data.path()).unwrap();
-        assert_eq!(again, None);
-        assert!(tokens.authenticate(&token).is_some());
-        assert!(tokens.authenticate(&token[..token.len() - 1]).is_none());
-        assert!(tokens.authenticate("").is_none());
-    }
-
-    #[test]
-    fn tokens_come_and_go_durably() {
-        let data = tempfile::tempdir().unwrap();
-        let (tokens, _) = Tokens::open(data.path()).unwrap();
-        let (token, info) = tokens.add("ci", Role::Viewer).unwrap();
-        let (tokens, _) = Tokens::open(data.path()).unwrap();
-        let caller = tokens.authenticate(&token).unwrap();
-        let held = (caller.id.as_str(), caller.name.as_str(), caller.role);
-        assert_eq!(held, (info.id.as_str(), "ci", info.role));
-        assert!(tokens.revoke(&info.id).unwrap());
-        assert!(!tokens.revoke(&info.id).unwrap());
-        let (tokens, _) = Tokens::open(data.path()).unwrap();
-        assert_eq!(tokens.authenticate(&token), None);
-        let last = &tokens.list()[0].id;
-        assert!(matches!(tokens.revoke(last), Err(TokenError::Last)));
-    }
-
-    #[test]
-    fn names_and_numbers_are_bounded() {
-        let data = tempfile::tempdir().unwrap();
-        let (tokens, _) = Tokens::open(data.path()).unwrap();
-        for name in ["", "a\nb", &"x".repeat(MAX_NAME_BYTES + 1)] {
-            assert!(matches!(tokens.add(name, Role::Viewer), Err(TokenError::Name)));
-        }
-        let entry = generate("x", Role::Viewer).unwrap().1;
-        tokens.lock().resize(MAX_TOKENS, entry);
-        assert!(matches!(tokens.add("x", Role::Viewer), Err(TokenError::Full)));
-    }
-
-    #[test]
-    fn a_damaged_file_is_an_error_and_no_new_beginning() {
-        let data = tempfile::tempdir().unwrap();
-        fs::write(data.path().join("admin-tokens.json"), "[{").unwrap();
-        assert!(matches!(Tokens::open(data.path()), Err(TokenError::Malformed { .. })));
-        assert!(!first_token(data.path()).exists());
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@
 mod api_key;
 pub mod certificate;
 mod failure;
+pub mod id_token;
 pub mod introspect;
 mod jwks;
 mod jwt;

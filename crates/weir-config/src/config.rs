@@ -20,6 +20,7 @@ pub(crate) mod kafka;
 pub(crate) mod listener;
 pub(crate) mod monitor;
 mod normalization;
+pub(crate) mod oidc;
 mod policy;
 mod proxy;
 mod resubmit;
@@ -56,6 +57,7 @@ pub use kafka::{KafkaAuth, KafkaBroker, KafkaMechanism, KafkaSink};
 pub use listener::{Admin, Listener};
 pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};
+pub use oidc::{AdminDepth, AdminRole, GroupRights, Oidc};
 pub use policy::{
     Access, AccessRule, Clients, Consumer, Cors, KeyHash, LimitKey, Origins, Plan, Quota,
     QuotaPeriod, Rate, RateLimit, RateScope,

@@ -23,6 +23,7 @@ mod kafka;
 mod listener;
 mod monitor;
 mod normalization;
+mod oidc;
 mod openapi;
 mod plan;
 mod pool;

@@ -137,8 +137,14 @@ pub(crate) async fn latest(
     query: &AuditQuery,
     node: Option<&str>,
 ) -> Result<Vec<AuditEvent>, DatabaseError> {
-    let AuditQuery { before, who, action, subject } = query;
+    let AuditQuery { before, who, action, subject, from, to, text } = query;
     let (before, limit) = (before.unwrap_or(i64::MAX), limit as i64);
+    let micros = |time: Option<UnixMicros>, absent: i64| {
+        time.map_or(absent, |time| i64::try_from(time.0).unwrap_or(i64::MAX))
+    };
+    let (from, to) = (micros(*from, 0), micros(*to, i64::MAX));
+    // PostgreSQL has no texts with this character.
+    let text = text.as_ref().map(|text| text.replace('\0', "\u{fffd}"));
     let sql =
         "SELECT a.number, a.at, a.token, a.name, a.role, a.action, a.about, a.subject, a.details,
              coalesce(n.name, a.node::text)
@@ -146,14 +152,20 @@ pub(crate) async fn latest(
          WHERE a.number < $1 AND ($2 IS NULL OR a.name = $2 OR a.token = $2)
              AND ($3 IS NULL OR a.action = $3) AND ($4 IS NULL OR a.subject = $4)
              AND ($5 IS NULL OR n.name = $5 OR a.node::text = $5)
+             AND a.at >= $7 AND a.at < $8
+             AND ($9 IS NULL OR position(lower($9) IN lower(concat_ws(E'\\n', a.name, a.action, a.subject,
+                 a.details))) > 0)
          ORDER BY a.number DESC LIMIT $6";
-    let parameters: [Parameter<'_>; 6] = [
+    let parameters: [Parameter<'_>; 9] = [
         (&before, Type::INT8),
         (who, Type::TEXT),
         (action, Type::TEXT),
         (subject, Type::TEXT),
         (&node, Type::TEXT),
         (&limit, Type::INT8),
+        (&from, Type::INT8),
+        (&to, Type::INT8),
+        (&text, Type::TEXT),
     ];
     let rows = connection.query(sql, &parameters).await?;
     let read = |row: &tokio_postgres::Row| -> Result<AuditEvent, tokio_postgres::Error> {

@@ -54,7 +54,7 @@ pub use quota::QuotaUse;
 pub use rebuild::{CounterCommand, RebuildReport, Rebuilt};
 pub use tally::{Charge, Price};
 pub use usage::{
-    Group, MAX_ROWS, Report, Row, StatusClass, Unreported, Usage, UsageError, UsageQuery,
+    Group, MAX_ROWS, Report, Row, StatusClass, Unreported, Usage, UsageError, UsageQuery, time,
 };
 
 #[cfg(test)]

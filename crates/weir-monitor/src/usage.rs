@@ -23,7 +23,7 @@ use weir_model::{Amount, UnixSeconds};
 use weir_store::gaps::{Gap, Gaps};
 use weir_store::{StoreError, clock};
 
-pub use query::UsageQuery;
+pub use query::{UsageQuery, time};
 
 /// Most rows of a report.
 pub const MAX_ROWS: usize = 10_000;
@@ -56,6 +56,8 @@ pub struct Usage {
     pub consumer: Option<String>,
     /// Only calls of this API.
     pub api: Option<String>,
+    /// Only these APIs; empty: all.
+    pub apis: Vec<String>,
     /// Only calls of this operation.
     pub operation: Option<String>,
     /// Only calls of this plan; empty: without one.
@@ -114,6 +116,8 @@ pub struct Row {
     /// API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
+    /// Only these APIs; empty: all.
+    pub apis: Vec<String>,
     /// Operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -439,6 +443,7 @@ fn is_selected(usage: &Usage, series: &Series) -> bool {
     let is = |included: &Option<String>, name: &str| included.as_ref().is_none_or(|w| w == name);
     is(&usage.consumer, &series.consumer)
         && is(&usage.api, &series.api)
+        && (usage.apis.is_empty() || usage.apis.contains(&series.api))
         && is(&usage.operation, &series.operation)
         && is(&usage.plan, &series.plan)
         && usage.status.is_none_or(|status| status.0 == series.status)

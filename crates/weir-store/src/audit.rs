@@ -37,7 +37,8 @@ pub struct AuditEvent {
     /// The action.
     pub action: String,
     /// Type of the object: `transaction`, `query`, `request`, `job`, `token`, `counts`, `pool`,
-    /// `suite`, `configuration`, `version`, `node`, `sink`, `journal`, `view` or `session`.
+    /// `suite`, `configuration`, `version`, `node`, `sink`, `journal`, `audit`, `view`
+    /// or `session`.
     pub about: String,
     /// The object.
     pub subject: String,
@@ -60,6 +61,12 @@ pub struct AuditQuery {
     pub action: Option<String>,
     /// The subject.
     pub subject: Option<String>,
+    /// Only events from this time on.
+    pub from: Option<UnixMicros>,
+    /// Only events before this time.
+    pub to: Option<UnixMicros>,
+    /// Text in name, action, subject or details; ASCII letters match in any case.
+    pub text: Option<String>,
 }
 
 /// The audit log.
@@ -105,17 +112,22 @@ impl AuditLog {
     /// # Errors
     /// They cannot be read.
     pub fn latest(&self, limit: usize, query: &AuditQuery) -> rusqlite::Result<Vec<AuditEvent>> {
-        let AuditQuery { before, who, action, subject } = query;
+        let AuditQuery { before, who, action, subject, from, to, text } = query;
         let connection = self.connection.lock();
         let mut select = connection.prepare_cached(
             "SELECT number, at, token, name, role, action, about, subject, details FROM audit
              WHERE number < ?1 AND (?2 IS NULL OR name = ?2 OR token = ?2)
              AND (?3 IS NULL OR action = ?3) AND (?4 IS NULL OR subject = ?4)
-             ORDER BY number DESC LIMIT ?5",
+             AND at >= ?5 AND at < ?6
+             AND (?7 IS NULL OR instr(lower(name || char(10) || action || char(10) || subject || char(10)
+                 || details), lower(?7)) > 0)
+             ORDER BY number DESC LIMIT ?8",
         )?;
         let before = before.unwrap_or(i64::MAX);
-        let rows = select.query_map(params![before, who, action, subject, limit as i64], event)?;
-        rows.collect()
+        let (from, to) = (micros(*from, 0), micros(*to, i64::MAX));
+        let limit = limit as i64;
+        let selected = params![before, who, action, subject, from, to, text, limit];
+        select.query_map(selected, event)?.collect()
     }
 
     /// The events after the one with this number, oldest first, at most `limit`.
@@ -130,6 +142,11 @@ impl AuditLog {
         )?;
         select.query_map(params![number, limit as i64], event)?.collect()
     }
+}
+
+/// A time as the database has it.
+fn micros(time: Option<UnixMicros>, absent: i64) -> i64 {
+    time.map_or(absent, |time| i64::try_from(time.0).unwrap_or(i64::MAX))
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<AuditEvent> {
@@ -188,13 +205,24 @@ mod tests {
         let found = |who: Option<&str>, action: Option<&str>, subject: Option<&str>| {
             let owned = |text: Option<&str>| text.map(str::to_owned);
             let (who, action, subject) = (owned(who), owned(action), owned(subject));
-            let rows = log.latest(9, &AuditQuery { before: None, who, action, subject }).unwrap();
+            let query = AuditQuery { who, action, subject, ..AuditQuery::default() };
+            let rows = log.latest(9, &query).unwrap();
             rows.iter().map(|event| event.time.0).collect::<Vec<_>>()
         };
         assert_eq!(found(Some("ann"), None, None), [3, 1]);
         assert_eq!(found(Some("id-bob"), None, None), [2]);
         assert_eq!(found(None, Some("show"), Some("x")), [1]);
         assert!(found(Some("ann' OR 1=1"), None, None).is_empty());
+        let among = |query: &AuditQuery| {
+            log.latest(9, query).unwrap().iter().map(|event| event.time.0).collect::<Vec<_>>()
+        };
+        let (from, to) = (Some(UnixMicros(2)), Some(UnixMicros(3)));
+        assert_eq!(among(&AuditQuery { from, ..AuditQuery::default() }), [3, 2]);
+        assert_eq!(among(&AuditQuery { from, to, ..AuditQuery::default() }), [2]);
+        let text = |text: &str| AuditQuery { text: Some(text.to_owned()), ..AuditQuery::default() };
+        assert_eq!(among(&text("RESUB")), [3]);
+        assert_eq!(among(&text("ann")), [3, 1]);
+        assert!(among(&text("%")).is_empty(), "no pattern");
     }
 
     #[test]

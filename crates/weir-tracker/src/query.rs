@@ -145,6 +145,15 @@ impl Query {
         Self { root: Node::And(nodes) }
     }
 
+    /// Only transactions of these APIs; all if there are none.
+    pub(crate) fn of_apis(self, apis: &[String]) -> Self {
+        if apis.is_empty() {
+            return self;
+        }
+        let equals = |api: &String| Term::Name(Name::Api, NameMatch::Equals(api.clone()));
+        self.and(Node::Or(apis.iter().map(|api| Node::Term(equals(api))).collect()))
+    }
+
     /// Whether it has a term for business keys.
     pub(crate) fn uses_keys(&self) -> bool {
         self.root.any(&|term| matches!(term, Term::Key(..)))

@@ -56,6 +56,8 @@ pub struct Search {
     pub payload: bool,
     /// Whether hits have their business keys, which only those with access to payloads may see.
     pub keys: bool,
+    /// Only transactions of these APIs; empty: all.
+    pub apis: Vec<String>,
     /// The timeout.
     pub timeout: Duration,
 }
@@ -100,7 +102,7 @@ pub enum SearchError {
 
 impl Search {
     fn parse(&self) -> Result<Query, SearchError> {
-        parse(&self.query, self.payload)
+        parse(&self.query, self.payload, &self.apis)
     }
 
     /// The position to continue from.
@@ -110,14 +112,15 @@ impl Search {
     }
 }
 
-/// A query, if its sender may execute it. Without payloads, a text that is an id is only that.
-pub(crate) fn parse(text: &str, payload: bool) -> Result<Query, SearchError> {
+/// A query, if its sender may execute it, narrowed to some APIs unless that is none. Without payloads, a text
+/// that is an id is only that.
+pub(crate) fn parse(text: &str, payload: bool, apis: &[String]) -> Result<Query, SearchError> {
     let query = Query::parse(text, now_us())?;
     let query = if payload { query } else { query.ids_only() };
     if query.needs_payload() && !payload {
         return Err(SearchError::NeedsPayload);
     }
-    Ok(query)
+    Ok(query.of_apis(apis))
 }
 
 impl Tracker {
@@ -292,7 +295,7 @@ impl Tracker {
         among: &str,
         keys: bool,
     ) -> Result<Difference, SearchError> {
-        let (group, among) = (search.parse()?, parse(among, search.payload)?);
+        let (group, among) = (search.parse()?, parse(among, search.payload, &search.apis)?);
         let found = self.index()?.difference(&group, &among, search.timeout, keys);
         let payload = keys || group.needs_payload() || among.needs_payload();
         Ok(Difference { payload, ..found.map_err(TrackerError::unreadable)? })
@@ -305,7 +308,7 @@ impl Tracker {
     }
 
     /// Follows transactions that end from now on, or after the cursor of an earlier tail, and match a
-    /// query, and whether the query searches payloads, which `payload` permits.
+    /// query, and whether the query searches payloads, which `payload` permits; of all APIs if `apis` is empty.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -313,9 +316,10 @@ impl Tracker {
         &self,
         query: &str,
         payload: bool,
+        apis: &[String],
         after: Option<&str>,
     ) -> Result<(Tail, bool), SearchError> {
-        let query = parse(query, payload)?;
+        let query = parse(query, payload, apis)?;
         let after = after.map(str::parse).transpose().map_err(|_| SearchError::Cursor)?;
         let needs_payload = query.needs_payload();
         Ok((self.index()?.follow(query, after.as_ref()), needs_payload))

@@ -23,6 +23,7 @@ mod jwt;
 mod key;
 mod lab;
 mod limits;
+mod login;
 mod man;
 mod monitor;
 mod pool;
@@ -123,6 +124,10 @@ pub(crate) enum Command {
     /// Create, list and revoke tokens of the admin API
     #[command(subcommand)]
     Token(token::Command),
+    /// Sign in with an account of the identity provider
+    Login(login::LoginArgs),
+    /// Sign out, and revoke the token of `weir login`
+    Logout(login::LogoutArgs),
     /// Manage contexts: named admin listeners that commands use
     #[command(subcommand)]
     Context(context::Command),
@@ -185,6 +190,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Journal(command) => journal::run(&command),
         Command::Repair(args) => repair::run(&args).map(Exit::from),
         Command::Token(command) => token::run(&command).map(Exit::from),
+        Command::Login(args) => login::login(&args).map(Exit::from),
+        Command::Logout(args) => login::logout(&args).map(Exit::from),
         Command::Context(command) => context::run(&command).map(Exit::from),
         Command::Import(command) => import::run(&command),
         Command::Lab(command) => lab::run(&command),

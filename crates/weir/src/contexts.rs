@@ -14,6 +14,10 @@ use weir_config::secret_file;
 
 /// The name that stands for no context.
 pub(crate) const NONE: &str = "none";
+/// Name of the file.
+const FILE: &str = "contexts.json";
+/// There is no file of the user.
+pub(crate) const NO_FOLDER: &str = "no folder for your settings: set XDG_CONFIG_HOME or HOME";
 /// Longest name.
 const MAX_NAME: usize = 64;
 /// Most contexts.
@@ -54,7 +58,8 @@ impl Contexts {
     /// # Errors
     /// The file cannot be read, or is not one of weir's.
     pub(crate) fn load() -> anyhow::Result<Self> {
-        let Some(path) = path(|name| std::env::var_os(name)) else { return Ok(Self::default()) };
+        let variable = |name: &str| std::env::var_os(name);
+        let Some(path) = path(FILE, variable) else { return Ok(Self::default()) };
         Self::read(&path)
     }
 
@@ -72,8 +77,8 @@ impl Contexts {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
-        let path = path(|name| std::env::var_os(name));
-        self.write(&path.context("no folder for the contexts: set XDG_CONFIG_HOME or HOME")?)
+        let path = path(FILE, |name| std::env::var_os(name));
+        self.write(&path.context(NO_FOLDER)?)
     }
 
     fn write(&self, path: &Path) -> anyhow::Result<()> {
@@ -81,13 +86,7 @@ impl Contexts {
             self.contexts.len() <= MAX_CONTEXTS,
             "at most {MAX_CONTEXTS} contexts are possible"
         );
-        let at = || format!("cannot write {}", path.display());
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(at)?;
-        }
-        let mut bytes = serde_json::to_vec_pretty(self)?;
-        bytes.push(b'\n');
-        secret_file::replace(path, &bytes).with_context(at)
+        write_private(path, self)
     }
 
     /// The context with a name.
@@ -108,11 +107,25 @@ impl Contexts {
     }
 }
 
-/// The user's file, by the XDG Base Directory Specification: a relative `XDG_CONFIG_HOME` is ignored.
-fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// Replaces a file that only its user can read (0600), in a folder for the user alone (0700).
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_private(path: &Path, content: &impl Serialize) -> anyhow::Result<()> {
+    let at = || format!("cannot write {}", path.display());
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(at)?;
+    }
+    let mut bytes = serde_json::to_vec_pretty(content)?;
+    bytes.push(b'\n');
+    secret_file::replace(path, &bytes).with_context(at)
+}
+
+/// A file of the user, by the XDG Base Directory Specification: a relative `XDG_CONFIG_HOME` is ignored.
+pub(crate) fn path(file: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
-    Some(folder.join("weir/contexts.json"))
+    Some(folder.join("weir").join(file))
 }
 
 /// Checks a new name, for clap.
@@ -166,7 +179,7 @@ mod tests {
         let of = |config: Option<&str>, home: Option<&str>| {
             let variable =
                 |name: &str| if name == "HOME" { home } else { config }.map(OsString::from);
-            path(variable).map(|path| path.display().to_string())
+            path(FILE, variable).map(|path| path.display().to_string())
         };
         assert_eq!(of(Some("/c"), Some("/h")).unwrap(), "/c/weir/contexts.json");
         assert_eq!(of(Some("c"), Some("/h")).unwrap(), "/h/.config/weir/contexts.json");

@@ -13,6 +13,7 @@ mod echo;
 mod escape;
 mod exit;
 mod findings;
+mod logins;
 mod output;
 mod serve;
 mod source;

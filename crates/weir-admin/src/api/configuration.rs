@@ -23,7 +23,9 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 #[utoipa::path(get, path = "/v1/apis", tag = "configuration",
     responses((status = 200, description = "The APIs in force.", body = Vec<ApiInfo>)))]
 pub(super) async fn routes(call: Call) -> Result<Json<Vec<ApiInfo>>> {
-    Ok(Json(apis(&call.api.sources.gateway.config())))
+    let mut all = apis(&call.api.sources.gateway.config());
+    all.retain(|api| call.caller.scope.includes(&api.api));
+    Ok(Json(all))
 }
 
 /// Get the OpenAPI document of an API
@@ -35,6 +37,7 @@ pub(super) async fn routes(call: Call) -> Result<Json<Vec<ApiInfo>>> {
 pub(super) async fn openapi(call: Call, Path(name): Path<String>) -> Result<Response> {
     let config = call.api.sources.gateway.config();
     let found = config.apis.iter().find(|api| api.name == name);
+    let found = found.filter(|api| call.caller.scope.includes(&api.name));
     let text = found.and_then(|api| api.openapi.as_deref()).ok_or_else(|| {
         Problem::not_found(
             "No OpenAPI document",

@@ -2,9 +2,8 @@
 
 use super::Call;
 use super::nodes::FiguresRequest;
-use crate::access::{BASE, forbidden};
+use crate::access::BASE;
 use crate::problem::{Params, Result};
-use crate::role::Role;
 use axum::response::Response;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -41,8 +40,8 @@ pub(super) struct CountParams {
         (status = 503, description = "The node does not respond.")))]
 pub(super) async fn summary(call: Call, Params(params): Params<CountParams>) -> Result<Response> {
     let CountParams { q, keys, timeout, node } = &params;
-    if *keys && call.caller.role < Role::PayloadViewer {
-        return Err(forbidden(Role::PayloadViewer, "Counting business keys"));
+    if *keys && !call.caller.reads_payloads() {
+        return Err(call.caller.no_payloads("Counting business keys"));
     }
     let keys = *keys;
     let request = FiguresRequest {

@@ -2,9 +2,8 @@
 
 use super::Call;
 use super::nodes::FiguresRequest;
-use crate::access::{BASE, forbidden};
+use crate::access::BASE;
 use crate::problem::{Params, Result};
-use crate::role::Role;
 use axum::response::Response;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -48,8 +47,8 @@ pub(super) async fn difference(
     Params(params): Params<DifferenceParams>,
 ) -> Result<Response> {
     let DifferenceParams { q, among, keys, timeout, node } = &params;
-    if *keys && call.caller.role < Role::PayloadViewer {
-        return Err(forbidden(Role::PayloadViewer, "Comparing business keys"));
+    if *keys && !call.caller.reads_payloads() {
+        return Err(call.caller.no_payloads("Comparing business keys"));
     }
     let (rest, keys) = (among.clone(), *keys);
     let request = FiguresRequest {

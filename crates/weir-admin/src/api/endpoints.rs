@@ -2,11 +2,13 @@
 
 use super::{
     Api, audit, configuration, configuration_history, consumer, count, difference, event, explain,
-    export, fleet, invoice, job, job_item, journal, lab, limit, live, pool, profile, resubmit,
-    rollout, session, sink, tail, test_request, token, transaction, upstream, usage, view,
+    export, fleet, invoice, job, job_item, journal, lab, limit, live, oidc, pool, profile,
+    resubmit, rollout, session, sink, tail, test_request, token, transaction, upstream, usage,
+    view,
 };
 use crate::access::{BASE, needs};
 use crate::role::Role::{self, Admin, Operator, PayloadViewer, Viewer};
+use crate::scope::Reach;
 use axum::{Json, Router};
 use std::sync::Arc;
 use utoipa::OpenApi;
@@ -39,119 +41,149 @@ impl utoipa::Modify for Bearer {
 /// The routes, without [`BASE`], and their description.
 pub(super) struct Endpoints {
     pub(super) router: Router<Arc<Api>>,
+    /// Those of the sign-in, which need no token.
+    pub(super) public: Router<Arc<Api>>,
     pub(super) document: utoipa::openapi::OpenApi,
 }
 
-/// All endpoints, each with the lowest role that may call it.
+/// All endpoints, each with the lowest role that may call it, and what a scope has to include.
 pub(super) fn endpoints() -> Endpoints {
-    Endpoints { router: Router::new(), document: Document::openapi() }
-        .add(Viewer, routes!(document))
-        .add(Viewer, routes!(session::show, session::start, session::end))
-        .add(Viewer, routes!(session::ticket))
-        .add(Viewer, routes!(journal::state))
-        .add(Operator, routes!(journal::verify))
-        .add(Viewer, routes!(invoice::invoices))
-        .add(Viewer, routes!(limit::limits))
-        .add(Viewer, routes!(consumer::show))
-        .add(Viewer, routes!(upstream::targets))
-        .add(Viewer, routes!(upstream::health))
-        .add(Viewer, routes!(configuration::routes))
-        .add(Viewer, routes!(configuration::openapi))
-        .add(Viewer, routes!(live::traffic))
-        .add(Viewer, routes!(live::rejections))
-        .add(Operator, routes!(configuration::state))
-        .add(Viewer, routes!(configuration_history::list))
-        .add(Operator, routes!(configuration_history::show))
-        .add(Operator, routes!(configuration::check))
-        .add(Admin, routes!(configuration::reload))
-        .add(Viewer, routes!(live::follow))
-        .add(Viewer, routes!(live::history))
-        .add(Viewer, routes!(lab::state))
-        .add(Viewer, routes!(lab::progress))
-        .add(Admin, routes!(lab::start))
-        .add(Operator, routes!(lab::stop))
-        .add(Viewer, routes!(lab::compare))
-        .add(Viewer, routes!(lab::run))
-        .add(Viewer, routes!(lab::report))
-        .add(Viewer, routes!(pool::pools))
-        .add(Viewer, routes!(live::pools))
-        .add(Operator, routes!(pool::act))
-        .add(Operator, routes!(explain::explain))
-        .add(Operator, routes!(test_request::send))
-        .add(Viewer, routes!(event::sinks))
-        .add(Viewer, routes!(sink::list))
-        .add(Operator, routes!(sink::rejected))
-        .add(Operator, routes!(sink::gaps))
-        .add(Operator, routes!(sink::backfill))
-        .add(Viewer, routes!(fleet::status))
-        .add(Viewer, routes!(fleet::verify))
-        .add(Admin, routes!(fleet::retire))
-        .add(Viewer, routes!(rollout::versions))
-        .add(Admin, routes!(rollout::push))
-        .add(Viewer, routes!(rollout::show))
-        .add(Admin, routes!(rollout::start))
-        .add(Operator, routes!(rollout::act))
-        .add(Operator, routes!(rollout::roll_back))
-        .add(Viewer, routes!(transaction::search))
-        .add(Viewer, routes!(count::summary))
-        .add(Viewer, routes!(difference::difference))
-        .add(Viewer, routes!(profile::profile))
-        .add(Viewer, routes!(export::export))
-        .add(Viewer, routes!(tail::tail))
-        .add(Viewer, routes!(transaction::show))
-        .add(Viewer, routes!(transaction::explanation))
-        .add(PayloadViewer, routes!(transaction::body))
-        .add(Viewer, routes!(usage::usage))
-        .add(Operator, routes!(usage::rebuild))
-        .add(Operator, routes!(resubmit::resubmit))
-        .add(Operator, routes!(resubmit::resolve))
-        .add(Operator, routes!(job::list, job::create))
-        .add(Operator, routes!(job::show))
-        .add(Operator, routes!(job::act))
-        .add(Operator, routes!(job_item::list))
-        .add(Operator, routes!(job_item::retry))
-        .add_for_nodes(Operator, routes!(job::find_items))
-        .add_for_nodes(Operator, routes!(job::send_items))
-        .add(Viewer, routes!(view::list))
-        .add(Operator, routes!(view::save, view::delete))
-        .add(Admin, routes!(audit::list))
-        .add(Admin, routes!(token::list, token::create))
-        .add(Admin, routes!(token::revoke))
+    Endpoints { router: Router::new(), public: Router::new(), document: Document::openapi() }
+        .add_public(routes!(oidc::ways))
+        .add_public(routes!(oidc::start))
+        .add_public(routes!(oidc::callback))
+        .add_public(routes!(oidc::session))
+        .add_public(routes!(oidc::start_device))
+        .add_public(routes!(oidc::device_token))
+        .add(Viewer, Reach::Own, routes!(document))
+        .add(Viewer, Reach::Own, routes!(session::show, session::start, session::end))
+        .add(Viewer, Reach::Own, routes!(session::ticket))
+        .add(Admin, Reach::Administration, routes!(session::list))
+        .add(Admin, Reach::Administration, routes!(session::revoke))
+        .add(Viewer, Reach::Server, routes!(journal::state))
+        .add(Operator, Reach::Server, routes!(journal::verify))
+        .add(Viewer, Reach::Server, routes!(invoice::invoices))
+        .add(Viewer, Reach::Server, routes!(limit::limits))
+        .add(Viewer, Reach::Server, routes!(consumer::show))
+        .add(Viewer, Reach::Server, routes!(upstream::targets))
+        .add(Viewer, Reach::Server, routes!(upstream::health))
+        .add(Viewer, Reach::Apis, routes!(configuration::routes))
+        .add(Viewer, Reach::Apis, routes!(configuration::openapi))
+        .add(Viewer, Reach::Apis, routes!(live::traffic))
+        .add(Viewer, Reach::Server, routes!(live::rejections))
+        .add(Operator, Reach::Server, routes!(configuration::state))
+        .add(Viewer, Reach::Server, routes!(configuration_history::list))
+        .add(Operator, Reach::Server, routes!(configuration_history::show))
+        .add(Operator, Reach::Server, routes!(configuration::check))
+        .add(Admin, Reach::Administration, routes!(configuration::reload))
+        .add(Viewer, Reach::Server, routes!(live::follow))
+        .add(Viewer, Reach::Server, routes!(live::history))
+        .add(Viewer, Reach::Server, routes!(lab::state))
+        .add(Viewer, Reach::Server, routes!(lab::progress))
+        .add(Admin, Reach::Administration, routes!(lab::start))
+        .add(Operator, Reach::Administration, routes!(lab::stop))
+        .add(Viewer, Reach::Server, routes!(lab::compare))
+        .add(Viewer, Reach::Server, routes!(lab::run))
+        .add(Viewer, Reach::Server, routes!(lab::report))
+        .add(Viewer, Reach::Server, routes!(pool::pools))
+        .add(Viewer, Reach::Server, routes!(live::pools))
+        .add(Operator, Reach::Administration, routes!(pool::act))
+        .add(Operator, Reach::Records, routes!(explain::explain))
+        .add(Operator, Reach::Requests, routes!(test_request::send))
+        .add(Viewer, Reach::Server, routes!(event::sinks))
+        .add(Viewer, Reach::Server, routes!(sink::list))
+        .add(Operator, Reach::Records, routes!(sink::rejected))
+        .add(Operator, Reach::Server, routes!(sink::gaps))
+        .add(Operator, Reach::Administration, routes!(sink::backfill))
+        .add(Viewer, Reach::Server, routes!(fleet::status))
+        .add(Viewer, Reach::Server, routes!(fleet::verify))
+        .add(Admin, Reach::Administration, routes!(fleet::retire))
+        .add(Viewer, Reach::Server, routes!(rollout::versions))
+        .add(Admin, Reach::Administration, routes!(rollout::push))
+        .add(Viewer, Reach::Server, routes!(rollout::show))
+        .add(Admin, Reach::Administration, routes!(rollout::start))
+        .add(Operator, Reach::Administration, routes!(rollout::act))
+        .add(Operator, Reach::Administration, routes!(rollout::roll_back))
+        .add(Viewer, Reach::Transactions, routes!(transaction::search))
+        .add(Viewer, Reach::Transactions, routes!(count::summary))
+        .add(Viewer, Reach::Transactions, routes!(difference::difference))
+        .add(Viewer, Reach::Transactions, routes!(profile::profile))
+        .add(Viewer, Reach::Transactions, routes!(export::export))
+        .add(Viewer, Reach::Transactions, routes!(tail::tail))
+        .add(Viewer, Reach::Transactions, routes!(transaction::show))
+        .add(Viewer, Reach::Transactions, routes!(transaction::explanation))
+        .add(PayloadViewer, Reach::Payloads, routes!(transaction::body))
+        .add(Viewer, Reach::Apis, routes!(usage::usage))
+        .add(Operator, Reach::Administration, routes!(usage::rebuild))
+        .add(Operator, Reach::Resubmission, routes!(resubmit::resubmit))
+        .add(Operator, Reach::Resolution, routes!(resubmit::resolve))
+        .add(Operator, Reach::Jobs, routes!(job::list, job::create))
+        .add(Operator, Reach::Jobs, routes!(job::show))
+        .add(Operator, Reach::Jobs, routes!(job::act))
+        .add(Operator, Reach::Jobs, routes!(job_item::list))
+        .add(Operator, Reach::Jobs, routes!(job_item::retry))
+        .add_for_nodes(Operator, Reach::Jobs, routes!(job::find_items))
+        .add_for_nodes(Operator, Reach::Jobs, routes!(job::send_items))
+        .add(Viewer, Reach::Transactions, routes!(view::list))
+        .add(Operator, Reach::Server, routes!(view::save, view::delete))
+        .add(Admin, Reach::Administration, routes!(audit::list))
+        .add(Admin, Reach::Administration, routes!(audit::export))
+        .add(Admin, Reach::Administration, routes!(token::list, token::create))
+        .add(Admin, Reach::Administration, routes!(token::revoke))
 }
 
 impl Endpoints {
-    /// Adds the endpoints of a path, restricted to callers with this role or a higher one.
-    fn add(self, role: Role, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
-        self.add_stated(role.name(), role, endpoint)
+    /// Adds the endpoints of a path, restricted to callers with this role or a higher one, and to scopes that
+    /// permit this reach.
+    fn add(self, role: Role, reach: Reach, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
+        self.add_stated(role.name(), (role, reach), endpoint)
     }
 
     /// As [`Endpoints::add`], for handlers that reject everyone but other nodes of the fleet, on whose
     /// behalf ever they call.
-    fn add_for_nodes(self, role: Role, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
-        self.add_stated("node", role, endpoint)
+    fn add_for_nodes(
+        self,
+        role: Role,
+        reach: Reach,
+        endpoint: UtoipaMethodRouter<Arc<Api>>,
+    ) -> Self {
+        self.add_stated("node", (role, reach), endpoint)
+    }
+
+    /// Adds the endpoints of a path that need no token.
+    fn add_public(mut self, endpoint: UtoipaMethodRouter<Arc<Api>>) -> Self {
+        let (schemas, mut paths, methods) = endpoint;
+        self.document.components.get_or_insert_default().schemas.extend(schemas);
+        for (path, item) in &mut paths.paths {
+            describe(path, item, ("none", Reach::Own));
+            let route = path.strip_prefix(BASE).unwrap_or(path);
+            self.public = self.public.route(route, methods.clone());
+        }
+        self.document.paths.merge(paths);
+        self
     }
 
     fn add_stated(
         mut self,
         stated: &str,
-        role: Role,
+        (role, reach): (Role, Reach),
         endpoint: UtoipaMethodRouter<Arc<Api>>,
     ) -> Self {
         let (schemas, mut paths, methods) = endpoint;
         self.document.components.get_or_insert_default().schemas.extend(schemas);
         for (path, item) in &mut paths.paths {
-            describe(path, item, stated);
+            describe(path, item, (stated, reach));
             let route = path.strip_prefix(BASE).unwrap_or(path);
-            self.router = self.router.route(route, needs(role, methods.clone()));
+            self.router = self.router.route(route, needs(role, reach, methods.clone()));
         }
         self.document.paths.merge(paths);
         self
     }
 }
 
-/// Adds the role, and an operation id from path and method: function names are not unique across
+/// Adds the role and the reach, and an operation id from path and method: function names are not unique across
 /// modules.
-fn describe(path: &str, item: &mut PathItem, role: &str) {
+fn describe(path: &str, item: &mut PathItem, (role, reach): (&str, Reach)) {
     let words = path.split(|c: char| !c.is_ascii_alphanumeric()).skip(2);
     let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     for (method, operation) in [
@@ -162,8 +194,9 @@ fn describe(path: &str, item: &mut PathItem, role: &str) {
     ] {
         if let Some(operation) = operation {
             operation.operation_id = Some(format!("{method}-{name}"));
-            let role = ExtensionsBuilder::new().add("x-weir-role", role);
-            operation.extensions.get_or_insert_default().merge(role.build());
+            let stated =
+                ExtensionsBuilder::new().add("x-weir-role", role).add("x-weir-reach", reach.name());
+            operation.extensions.get_or_insert_default().merge(stated.build());
         }
     }
 }

@@ -7,7 +7,6 @@ use super::{Call, permit};
 use crate::access::BASE;
 use crate::audit::Action;
 use crate::problem::{Params, Result};
-use crate::role::Role;
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -85,9 +84,10 @@ async fn export_here(
     limit: usize,
     cursor: Option<String>,
 ) -> Result<Export> {
-    let payload = call.caller.role >= Role::PayloadViewer;
+    let (payload, apis) = (call.caller.reads_payloads(), call.caller.scope.apis.clone());
     let query = params.q.clone();
-    let search = Search { query, limit, cursor, payload, keys: false, timeout: SEARCH_TIMEOUT };
+    let search =
+        Search { query, limit, cursor, payload, apis, keys: false, timeout: SEARCH_TIMEOUT };
     let export = call.api.query_tracker(move |tracker| tracker.export(search)).await?;
     if payload {
         call.audit(Action::Export, params.q.clone(), "").await?;

@@ -57,7 +57,9 @@ pub(super) async fn history(call: Call, Params(range): Params<TimeRange>) -> Res
 #[utoipa::path(get, path = "/v1/traffic", tag = "live",
     responses((status = 200, description = "Routes that had requests, at most 2000.", body = Traffic)))]
 pub(super) async fn traffic(call: Call) -> Result<Json<Traffic>> {
-    call.api.statistics(Traffic::of).await.map(Json)
+    let mut traffic = call.api.statistics(Traffic::of).await?;
+    traffic.routes.retain(|route| call.caller.scope.includes(&route.api));
+    Ok(Json(traffic))
 }
 
 /// Get the requests rejected by weir since the start

@@ -18,6 +18,7 @@ use super::transaction::NONE;
 use crate::access::BASE;
 use crate::counts::{HERE, NO_FLEET};
 use crate::problem::{Problem, Result};
+use crate::tokens::Rights;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -99,11 +100,17 @@ impl Call {
 
     /// Where a transaction is that is to be changed or sent again.
     pub(super) async fn owner(&self, id: Uuid) -> Result<Owner> {
-        let Scope::All(fleet, peers) = self.scope(None)? else { return Ok(Owner::Here) };
+        let Scope::All(fleet, peers) = self.scope(None)? else {
+            self.check_api(id).await?;
+            return Ok(Owner::Here);
+        };
         let show = move |tracker: &Arc<Tracker>| tracker.show(id.as_u128(), false);
         let found = self.api.query_tracker(show).await;
         let problem = match found {
-            Ok(Some(_)) => return Ok(Owner::Here),
+            Ok(Some(found)) if self.caller.scope.includes(&found.summary.api) => {
+                return Ok(Owner::Here);
+            }
+            Ok(Some(_)) => return Err(NONE),
             Ok(None) => NONE,
             Err(problem) => problem,
         };
@@ -114,7 +121,10 @@ impl Call {
         match self.or_shipped((id, None), found, limit).await {
             Ok(Located::At(peer, _)) => Ok(Owner::At(fleet, peer)),
             Ok(Located::Shipped(shipped)) => Ok(Owner::Absent(shipped)),
-            Err(problem) if problem.kind == NO_RESPONSE => Ok(Owner::Silent(problem)),
+            // Whether the scope includes its API is unknown then.
+            Err(problem) if problem.kind == NO_RESPONSE && self.caller.scope.apis.is_empty() => {
+                Ok(Owner::Silent(problem))
+            }
             Err(problem) => Err(problem),
         }
     }
@@ -172,7 +182,9 @@ impl Call {
     pub(super) fn person(&self) -> Person {
         let caller = &self.caller;
         let (token, name) = (caller.id.clone(), caller.name.clone());
-        Person { token, name, role: caller.role.name().to_owned() }
+        let (role, scope) = (caller.role, caller.scope.clone());
+        let rights = Rights { role, scope, expires: None, person: None };
+        Person { token, name, role: rights.to_string() }
     }
 
     /// A request that reads.

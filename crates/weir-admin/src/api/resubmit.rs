@@ -3,7 +3,7 @@
 use super::nodes::Owner;
 use super::transaction::{NONE, transaction_id};
 use super::{Api, Call, NOT_RECORDING, permit};
-use crate::access::BASE;
+use crate::access::{BASE, out_of_scope};
 use crate::audit::Action;
 use crate::problem::{Problem, Result};
 use crate::resubmit::{Resolve, ResubmitBody};
@@ -77,6 +77,10 @@ pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) ->
         Owner::Silent(problem) => return Err(problem),
     };
     let body: ResubmitBody = read(&body)?;
+    if body.to.is_some() && !call.caller.scope.apis.is_empty() {
+        let reason = "The token is for some APIs only: it sends transactions to their own routes.";
+        return Err(out_of_scope(reason.to_owned()));
+    }
     let details = edits(&body);
     if details.len() > MAX_EDIT_BYTES {
         return Err(Problem::bad("Too many header edits, or header names that are too long."));

@@ -1,15 +1,20 @@
 //! Sign-in and sign-out of the console.
 
 use super::Call;
+use crate::access;
 use crate::audit::Action;
+use crate::host::Arrived;
 use crate::problem::{Problem, Result};
 use crate::role::Role;
-use crate::session::NewSession;
-use axum::Json;
+use crate::scope::TokenScope;
+use crate::session::{Client, Holder, NewSession, SessionInfo};
 use axum::body::Bytes;
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::time::Instant;
 use utoipa::ToSchema;
 
@@ -20,7 +25,9 @@ pub(super) struct Session {
     name: String,
     /// Role of the token.
     role: Role,
-    /// Id of the token, not secret.
+    /// What narrows the role.
+    scope: TokenScope,
+    /// Id of the token, not secret; `oidc:` and the subject of an account without a token.
     token: String,
     /// Version of the server.
     version: &'static str,
@@ -55,6 +62,7 @@ fn session(Call { api, caller }: Call, csrf_token: Option<String>) -> Json<Sessi
     Json(Session {
         name: caller.name,
         role: caller.role,
+        scope: caller.scope,
         token: caller.id,
         version: env!("CARGO_PKG_VERSION"),
         recording: api.sources.tracker.is_some(),
@@ -80,15 +88,42 @@ pub(super) async fn show(call: Call) -> Json<Session> {
     responses(
         (status = 200, description = "The session.", body = Session),
         (status = 503, description = "The audit log cannot be written.")))]
-pub(super) async fn start(call: Call, headers: HeaderMap) -> Result<Response> {
-    call.audit(Action::SignIn, "", "").await?;
-    let now = Instant::now();
-    // A further sign-in replaces the session of the cookie.
-    call.api.sessions.end(&headers, now);
-    let NewSession { cookie, csrf_token } = call.api.sessions.start(&call.caller.id, now)?;
-    let session = session(call, Some(csrf_token));
-    Ok(([(header::SET_COOKIE, cookie)], session).into_response())
+pub(super) async fn start(
+    call: Call,
+    arrived: Option<Extension<Arrived>>,
+    headers: HeaderMap,
+) -> Result<Response> {
+    if call.caller.id.contains(':') {
+        return Err(NO_TOKEN);
+    }
+    let holder = Holder::Token(call.caller.id.clone());
+    call.start_session(holder, arrived.map(|arrived| arrived.peer), &headers).await
 }
+
+impl Call {
+    /// Starts a session of the caller; a further sign-in replaces the session of the cookie.
+    pub(super) async fn start_session(
+        self,
+        holder: Holder,
+        peer: Option<IpAddr>,
+        headers: &HeaderMap,
+    ) -> Result<Response> {
+        self.audit(Action::SignIn, "", "").await?;
+        let now = Instant::now();
+        self.api.sessions.end(headers, now);
+        let client = Client::new(peer, headers);
+        let NewSession { cookie, csrf_token } = self.api.sessions.start(holder, client, now)?;
+        let session = session(self, Some(csrf_token));
+        Ok(([(header::SET_COOKIE, cookie)], session).into_response())
+    }
+}
+
+const NO_TOKEN: Problem = Problem::fixed(
+    StatusCode::CONFLICT,
+    "no-token",
+    "No admin token",
+    "The call has the session of an account; sign out, and sign in with a token.",
+);
 
 /// Create a ticket for a link
 ///
@@ -118,12 +153,86 @@ const NO_SESSION: Problem = Problem::fixed(
     "Tickets are for links of the console; with a token, request the target directly.",
 );
 
-/// Sign out
-#[utoipa::path(delete, path = "/v1/session", tag = "session",
-    responses((status = 204, description = "The session has ended.")))]
-pub(super) async fn end(call: Call, headers: HeaderMap) -> Result<Response> {
-    // Sign-out also succeeds if the audit log cannot be written.
-    let cookie = call.api.sessions.end(&headers, Instant::now());
-    call.audit(Action::SignOut, "", "").await?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+/// Where to sign out next.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SignedOut {
+    /// URL of the identity provider, which ends its own session and returns to the console.
+    provider: String,
 }
+
+/// Sign out
+///
+/// Ends the session. With a token of `weir login` and no session, revokes the token.
+#[utoipa::path(delete, path = "/v1/session", tag = "session",
+    responses(
+        (status = 200, description = "The session has ended here; that at the identity provider has not.",
+            body = SignedOut),
+        (status = 204, description = "The session has ended.")))]
+pub(super) async fn end(call: Call, headers: HeaderMap) -> Result<Response> {
+    let now = Instant::now();
+    let holder =
+        call.caller.session.as_ref().and_then(|_| call.api.sessions.of_cookie(&headers, now));
+    // Sign-out also succeeds if the audit log cannot be written.
+    let cookie = call.api.sessions.end(&headers, now);
+    let tokens = &call.api.access()?.tokens;
+    if call.caller.session.is_none() && tokens.is_of_person(&call.caller.id) {
+        tokens.revoke(&call.caller.id)?;
+        call.wake_fleet();
+    }
+    call.audit(Action::SignOut, "", "").await?;
+    let cookie = [(header::SET_COOKIE, cookie)];
+    if let Some(Holder::Person(person)) = holder
+        && let Some(provider) = call.api.sign_out_url(&person, &headers)
+    {
+        return Ok((cookie, Json(SignedOut { provider })).into_response());
+    }
+    Ok((StatusCode::NO_CONTENT, cookie).into_response())
+}
+
+/// List the sessions of the console on this node, the last used first
+///
+/// A session is one of the node that it was started on.
+#[utoipa::path(get, path = "/v1/sessions", tag = "session",
+    responses((status = 200, description = "The sessions.", body = Vec<SessionInfo>)))]
+pub(super) async fn list(call: Call) -> Result<Json<Vec<SessionInfo>>> {
+    let tokens = &call.api.access()?.tokens;
+    let open = call.api.sessions.list(call.caller.session.as_deref(), Instant::now());
+    let info = open.into_iter().filter_map(|one| {
+        // Those of revoked tokens end with their next request.
+        let caller = access::caller(tokens, &one.holder)?;
+        Some(SessionInfo {
+            id: one.public,
+            holder: caller.id,
+            name: caller.name,
+            role: caller.role,
+            scope: caller.scope,
+            started: one.started,
+            used: one.used,
+            address: one.client.address,
+            agent: one.client.agent,
+            own: one.own,
+        })
+    });
+    Ok(Json(info.collect()))
+}
+
+/// End a session of the console on this node
+#[utoipa::path(delete, path = "/v1/sessions/{id}", tag = "session",
+    params(("id" = String, Path, description = "Id of the session.")),
+    responses(
+        (status = 204, description = "The session has ended."),
+        (status = 404, description = "Unknown session.")))]
+pub(super) async fn revoke(call: Call, Path(id): Path<String>) -> Result<StatusCode> {
+    let open = call.api.sessions.list(None, Instant::now());
+    let of = open.into_iter().find(|one| one.public == id).ok_or(UNKNOWN)?;
+    let caller = access::caller(&call.api.access()?.tokens, &of.holder);
+    let name = caller.map(|caller| format!("session of {}", caller.name)).unwrap_or_default();
+    call.audit(Action::EndSession, id.clone(), name).await?;
+    match call.api.sessions.revoke(&id, Instant::now()) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(UNKNOWN),
+    }
+}
+
+const UNKNOWN: Problem =
+    Problem::not_found("Unknown session", "GET /v1/sessions lists the sessions.");

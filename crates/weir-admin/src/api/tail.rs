@@ -5,7 +5,6 @@ use super::stream::{Pace, line, respond, respond_with};
 use super::{Call, permit};
 use crate::audit::Action;
 use crate::problem::{Params, Problem, Result};
-use crate::role::Role;
 use axum::response::Response;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -80,9 +79,10 @@ pub(super) async fn tail(call: Call, Params(params): Params<TailParams>) -> Resu
 
 /// The tail of this node.
 async fn tail_here(call: &Call, params: &TailParams) -> Result<Tail> {
-    let payload = call.caller.role >= Role::PayloadViewer;
+    let (payload, apis) = (call.caller.reads_payloads(), call.caller.scope.apis.clone());
     let (query, cursor) = (params.q.clone(), params.cursor.clone());
-    let tail = move |tracker: &Arc<Tracker>| tracker.tail(&query, payload, cursor.as_deref());
+    let tail =
+        move |tracker: &Arc<Tracker>| tracker.tail(&query, payload, &apis, cursor.as_deref());
     let (tail, searches_payload) = call.api.query_tracker(tail).await?;
     if searches_payload {
         call.audit(Action::Search, params.q.clone(), "tail").await?;

@@ -4,13 +4,15 @@ use super::Call;
 use crate::audit::Action;
 use crate::problem::{Problem, Result};
 use crate::role::Role;
-use crate::tokens::{TokenError, TokenInfo};
+use crate::scope::TokenScope;
+use crate::tokens::{self, TokenError, TokenInfo};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use weir_store::clock;
 
 /// A token to be created.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -20,6 +22,12 @@ pub(super) struct NewToken {
     name: String,
     /// Role of the token.
     role: Role,
+    /// What narrows the role; default: nothing.
+    #[serde(default)]
+    scope: TokenScope,
+    /// Seconds until it expires; default: never.
+    #[serde(default)]
+    expires_in: Option<u64>,
 }
 
 /// A created token.
@@ -46,11 +54,20 @@ pub(super) async fn list(call: Call) -> Result<Json<Vec<TokenInfo>>> {
 #[utoipa::path(post, path = "/v1/tokens", tag = "tokens", request_body = NewToken,
     responses(
         (status = 201, description = "The token; it is returned only here.", body = CreatedToken),
-        (status = 400, description = "The name or the role is invalid.")))]
+        (status = 400, description = "The name, the role, the scope or the time is invalid.")))]
 pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<CreatedToken>)> {
     let new: NewToken = serde_json::from_slice(&body).map_err(|error| bad(&error.to_string()))?;
-    let (token, info) = call.api.access()?.tokens.add(&new.name, new.role)?;
-    if let Err(problem) = call.audit(Action::MakeToken, info.id.clone(), "").await {
+    let known = &call.api.sources.gateway.config().apis;
+    if let Some(api) = new.scope.apis.iter().find(|name| known.iter().all(|api| api.name != **name))
+    {
+        return Err(bad(&format!("There is no API `{api}`; GET /v1/apis lists the APIs.")));
+    }
+    let NewToken { name, role, scope, expires_in } = new;
+    let details = if scope.is_unlimited() { String::new() } else { scope.words() };
+    let expires = expires_in.map(|seconds| clock::now().as_secs().saturating_add(seconds));
+    let new = tokens::NewToken { name, role, scope, expires, person: None };
+    let (token, info) = call.api.access()?.tokens.add(new)?;
+    if let Err(problem) = call.audit(Action::MakeToken, info.id.clone(), details).await {
         // Nobody has received the token yet.
         call.api.access()?.tokens.revoke(&info.id)?;
         return Err(problem);
@@ -81,7 +98,7 @@ pub(super) async fn revoke(call: Call, Path(id): Path<String>) -> Result<StatusC
 
 impl Call {
     /// Other nodes know of a change of tokens soon.
-    fn wake_fleet(&self) {
+    pub(super) fn wake_fleet(&self) {
         self.api.sources.fleet.iter().for_each(weir_fleet::Handle::wake);
     }
 }
@@ -89,19 +106,14 @@ impl Call {
 const NONE: Problem = Problem::not_found("Unknown token", "GET /v1/tokens lists the tokens.");
 
 fn bad(detail: &str) -> Problem {
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "bad-request",
-        "Invalid token name or role",
-        detail.to_owned(),
-    )
+    Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid token", detail.to_owned())
 }
 
 impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         let detail = error.to_string();
         match error {
-            TokenError::Name => bad(&detail),
+            TokenError::Name | TokenError::Scope | TokenError::Past => bad(&detail),
             TokenError::Full | TokenError::Last => Self::new(
                 StatusCode::CONFLICT,
                 "conflict",

@@ -2,11 +2,10 @@
 
 use super::Call;
 use super::nodes::{self, Located, NodeParams, Position, Positioned, Scope, ShippedTransaction};
-use crate::access::{BASE, forbidden};
+use crate::access::BASE;
 use crate::audit::Action;
 use crate::explain::RecordedExplanation;
 use crate::problem::{Params, Problem, Result};
-use crate::role::Role;
 use axum::Json;
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
@@ -106,8 +105,8 @@ pub(super) fn transaction_id(text: &str) -> Result<Uuid> {
         (status = 503, description = "The node does not respond.")))]
 pub(super) async fn search(call: Call, Params(params): Params<SearchParams>) -> Result<Response> {
     let limit = limit(params.limit, PAGE, MAX_PAGE_HITS)?;
-    if params.keys && call.caller.role < Role::PayloadViewer {
-        return Err(forbidden(Role::PayloadViewer, "Reading business keys"));
+    if params.keys && !call.caller.reads_payloads() {
+        return Err(call.caller.no_payloads("Reading business keys"));
     }
     match call.scope(params.node.as_deref())? {
         Scope::Here => {
@@ -147,9 +146,9 @@ fn search_of(
     cursor: Option<String>,
     timeout: Duration,
 ) -> Search {
-    let payload = call.caller.role >= Role::PayloadViewer;
+    let (payload, apis) = (call.caller.reads_payloads(), call.caller.scope.apis.clone());
     let (query, keys) = (params.q.clone(), params.keys);
-    Search { query, limit, cursor, payload, keys, timeout }
+    Search { query, limit, cursor, payload, keys, apis, timeout }
 }
 
 /// A page of the transactions of another node, or of what it has shipped.
@@ -261,9 +260,8 @@ pub(super) async fn show(
 }
 
 async fn show_here(call: &Call, id: Uuid) -> Result<Transaction> {
-    let payload = call.caller.role >= Role::PayloadViewer;
-    let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), payload)).await?;
-    let transaction = found.ok_or(NONE)?;
+    let payload = call.caller.reads_payloads();
+    let transaction = call.visible(id, payload).await?;
     if transaction.payload.is_some() {
         call.audit(Action::Show, transaction.summary.id.to_string(), "").await?;
     }
@@ -283,6 +281,22 @@ enum Found<T> {
 }
 
 impl Call {
+    /// A transaction of this node, if the scope of the caller includes its API.
+    async fn visible(&self, id: Uuid, payload: bool) -> Result<Transaction> {
+        let show = move |tracker: &Arc<Tracker>| tracker.show(id.as_u128(), payload);
+        let found = self.api.query_tracker(show).await?;
+        let is_included = |found: &Transaction| self.caller.scope.includes(&found.summary.api);
+        found.filter(is_included).ok_or(NONE)
+    }
+
+    /// Rejects a transaction of this node whose API the scope of the caller does not include, as an unknown one.
+    pub(super) async fn check_api(&self, id: Uuid) -> Result<()> {
+        if self.caller.scope.apis.is_empty() {
+            return Ok(());
+        }
+        self.visible(id, false).await.map(drop)
+    }
+
     /// Finds what one node has: `here`, or the response to a request of another node to this target, or
     /// what a node that does not respond has shipped.
     async fn owned<T>(
@@ -326,7 +340,7 @@ impl Call {
 async fn show_shipped(call: &Call, shipped: ShippedTransaction) -> Result<Transaction> {
     let ShippedTransaction { sink, found } = shipped;
     let node = found.node.1.clone();
-    let mut transaction = found.transaction(call.caller.role >= Role::PayloadViewer);
+    let mut transaction = found.transaction(call.caller.reads_payloads());
     (transaction.summary.node, transaction.summary.sink) = (node, sink);
     let add = move |tracker: &Arc<Tracker>| -> Result<Transaction, TrackerError> {
         tracker.add_resolutions(&mut transaction)?;
@@ -375,10 +389,7 @@ pub(super) async fn explanation(
     Params(params): Params<NodeParams>,
 ) -> Result<Response> {
     let id = transaction_id(&id)?;
-    let here = async {
-        let found = call.api.query_tracker(move |tracker| tracker.show(id.as_u128(), false));
-        Ok(RecordedExplanation::of(found.await?.ok_or(NONE)?))
-    };
+    let here = async { Ok(RecordedExplanation::of(call.visible(id, false).await?)) };
     let target = format!("{BASE}/transactions/{id}/explanation");
     Ok(match call.owned((id, &params), here, target).await? {
         Found::Here(explanation) => Json(explanation).into_response(),
@@ -416,6 +427,7 @@ pub(super) async fn body(
         _ => return Err(NONE),
     };
     let here = async {
+        call.check_api(id).await?;
         let found = call.api.query_tracker(move |tracker| tracker.body(id.as_u128(), side)).await?;
         let bytes = found.ok_or(NONE)?;
         call.audit(Action::Show, id.to_string(), "").await?;
@@ -452,6 +464,13 @@ pub(super) const NONE: Problem = Problem::fixed(
     "It was never recorded, has not ended, or its retention has ended.",
 );
 
+const NEEDS_PAYLOAD: Problem = Problem::fixed(
+    StatusCode::FORBIDDEN,
+    "forbidden",
+    "Role not sufficient",
+    "Searching payloads requires a token with the role payload-viewer, and the depth payloads.",
+);
+
 impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
@@ -461,7 +480,7 @@ impl From<SearchError> for Problem {
                 Self { span: Some([error.at, error.end]), ..problem }
             }
             SearchError::Cursor => Problem::bad("`cursor` must be the cursor of a previous page."),
-            SearchError::NeedsPayload => forbidden(Role::PayloadViewer, "Searching payloads"),
+            SearchError::NeedsPayload => NEEDS_PAYLOAD,
             SearchError::Tracker(error) => error.into(),
         }
     }

@@ -27,6 +27,7 @@ const REBUILD_POLL: Duration = Duration::from_secs(1);
         (status = 409, description = "Metering is off."),
         (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn usage(call: Call, Params(query): Params<UsageQuery>) -> Result<Json<Report>> {
+    let query = UsageQuery { apis: call.caller.scope.apis.clone(), ..query };
     let now = jiff::Timestamp::now();
     let usage = query.parse(now).map_err(UsageError::Query)?;
     let selection = Selection {

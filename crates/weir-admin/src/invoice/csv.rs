@@ -1,5 +1,6 @@
 //! Invoices as CSV (RFC 4180).
 
+use crate::csv::field;
 use weir_monitor::billing::{Invoice, Unbilled, totals};
 
 const HEADER: &str = "kind,consumer,period,from,to,provisional,plan,api,operation,first_call,\
@@ -104,15 +105,6 @@ fn row(out: &mut String, kind: &str, invoice: &Invoice, fields: Row) {
     let fields: Vec<String> = head.chain(names).chain(rest).map(|text| field(&text)).collect();
     out.push_str(&fields.join(","));
     out.push_str("\r\n");
-}
-
-fn field(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains(['"', ',', '\r', '\n']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text
 }
 
 #[cfg(test)]

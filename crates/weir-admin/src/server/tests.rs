@@ -18,7 +18,8 @@ async fn start() -> (SocketAddr, Arc<Gateway>) {
     let loaded = weir_gateway::configuration::load_text("weir.yaml", text).unwrap();
     let (compiled, findings) = (loaded.compiled, loaded.findings);
     let hosts = vec!["ops.example.com".to_owned()];
-    let admin = Admin { addr: "127.0.0.1:0".parse().unwrap(), hosts, tls: None };
+    let addr = "127.0.0.1:0".parse().unwrap();
+    let admin = Admin { addr, hosts, tls: None, clients: None, oidc: None };
     let config = Arc::new(Config { data: dir.path().to_owned(), admin, ..loaded.config });
     let bound = bind(&config, &Certificates::default(), &mut Passed::default()).unwrap();
     let gateway = Gateway::bind(&config, &mut Passed::default())

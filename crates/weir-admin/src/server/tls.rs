@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
-use weir_config::Config;
+use weir_config::{ClientCertificates, Config};
 use weir_gateway::site::Site;
 use weir_net::tls::{Certificates, ServerTls, TlsError};
 
@@ -15,6 +15,8 @@ use weir_net::tls::{Certificates, ServerTls, TlsError};
 pub(super) struct AdminTls {
     server: ServerTls,
     acceptor: Arc<ServerConfig>,
+    /// Other nodes are requested to send a certificate.
+    is_mutual: bool,
     /// The Site of the certificates; `None` before the first connection.
     site: Option<Arc<Site>>,
 }
@@ -27,7 +29,8 @@ impl AdminTls {
     ) -> Result<Option<Self>, TlsError> {
         let Some(server) = server(config, certificates, None).transpose()? else { return Ok(None) };
         let acceptor = acceptor(&server);
-        Ok(Some(Self { server, acceptor, site: None }))
+        let is_mutual = node_certificates(config).is_some();
+        Ok(Some(Self { server, acceptor, is_mutual, site: None }))
     }
 
     /// TLS for the next connection. The first connection after a reload uses the certificates of
@@ -38,20 +41,18 @@ impl AdminTls {
             if let Some(Ok(server)) = new {
                 self.acceptor = acceptor(&server);
                 self.server = server;
+                self.is_mutual = node_certificates(&site.config).is_some();
             }
             self.site = Some(site);
         }
-        Acceptor {
-            tls: TlsAcceptor::from(Arc::clone(&self.acceptor)),
-            is_mutual: self.server.requests_certificates(),
-        }
+        Acceptor { tls: TlsAcceptor::from(Arc::clone(&self.acceptor)), is_mutual: self.is_mutual }
     }
 }
 
 /// TLS of one connection.
 pub(super) struct Acceptor {
     tls: TlsAcceptor,
-    /// Clients are requested to send a certificate.
+    /// Other nodes are requested to send a certificate.
     is_mutual: bool,
 }
 
@@ -79,9 +80,14 @@ fn server(
     before: Option<&ServerTls>,
 ) -> Option<Result<ServerTls, TlsError>> {
     let tls = config.admin.tls.as_ref()?;
-    let peers = config.fleet.as_ref().and_then(|fleet| fleet.peers.as_ref());
-    let clients = peers.and_then(|peers| peers.clients.as_ref());
+    // Either those of nodes, or those of people: the configuration rejects both.
+    let clients = node_certificates(config).or(config.admin.clients.as_ref());
     Some(ServerTls::new(tls, clients, certificates, &config.data, before))
+}
+
+/// The certificates of other nodes, if TLS between nodes is mutual.
+fn node_certificates(config: &Config) -> Option<&ClientCertificates> {
+    config.fleet.as_ref()?.peers.as_ref()?.clients.as_ref()
 }
 
 /// The admin listener supports HTTP/1.1 only.

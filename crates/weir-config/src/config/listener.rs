@@ -1,5 +1,6 @@
 //! Listeners: addresses, certificates, trusted peers.
 
+use super::oidc::Oidc;
 use super::tls::{CERTIFICATE, CLIENT_CERTIFICATES, ClientCertificates, Tls};
 use ipnet::IpNet;
 use std::net::SocketAddr;
@@ -85,7 +86,18 @@ settings! {
         /// Certificates, as for a listener. Commands verify them by `--ca`, or read a `self-signed`
         /// one from the data folder.
         pub tls: Option<Tls> = by_hand(TLS).absent("plain HTTP"),
+        /// Client certificates (mutual TLS), as for a listener: in addition to tokens and accounts,
+        /// which are required all the same. Commands and other nodes have none: with
+        /// `optional: true` they are accepted without.
+        pub clients: Option<ClientCertificates> = by_hand(Kind::Object(&CLIENT_CERTIFICATES))
+            .name("client_certificates")
+            .absent("not requested"),
+        /// Sign-in with the accounts of an identity provider (OpenID Connect).
+        pub oidc: Option<Box<Oidc>> = by_hand(Kind::Object(Oidc::SHAPE)).absent("tokens only"),
     },
     short: Some("addr"),
-    misspellings: &[("port", "write `addr: \"127.0.0.1:9080\"`")],
+    misspellings: &[
+        ("port", "write `addr: \"127.0.0.1:9080\"`"),
+        ("client_ca", "write `client_certificates: {ca: \"file:clients.crt\"}`"),
+    ],
 }

@@ -110,6 +110,12 @@ impl Resolver<'_> {
     pub(super) fn warn_of_node_certificates(&mut self, fleet: Option<&Fleet>, admin: &Admin) {
         let peers = fleet.and_then(|fleet| fleet.peers.as_ref());
         let Some(clients) = peers.and_then(|peers| peers.clients.as_ref()) else { return };
+        if let Some(own) = &admin.clients {
+            let message = "`fleet.tls` with `ca`, `cert` and `key` already sets the certificates that the admin listener verifies";
+            self.report
+                .error(codes::CONFLICT, own.at, message)
+                .help("remove `admin.client_certificates`, or `cert` and `key` of `fleet.tls`");
+        }
         if admin.tls.is_none() {
             let message =
                 "the admin listener has no `tls`: certificates of other nodes are not verified";

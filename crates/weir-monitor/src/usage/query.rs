@@ -55,6 +55,9 @@ pub struct UsageQuery {
     /// counted; default: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Only these APIs, in addition to the other filters; empty: all. Not part of the text form.
+    #[serde(skip)]
+    pub apis: Vec<String>,
 }
 
 impl UsageQuery {
@@ -70,6 +73,7 @@ impl UsageQuery {
             to: self.to.as_deref().map(|text| time(text, now)).transpose()?,
             consumer: self.consumer.clone(),
             api: self.api.clone(),
+            apis: self.apis.clone(),
             operation: self.operation.clone(),
             plan: self.plan.clone(),
             status: self.status.as_deref().map(class).transpose()?,
@@ -95,7 +99,10 @@ fn one_of(known: &[&str], word: &str) -> String {
 }
 
 /// A time in seconds since 1970: RFC 3339, a day, or an age.
-fn time(text: &str, now: Timestamp) -> Result<u64, String> {
+///
+/// # Errors
+/// The text is none of these.
+pub fn time(text: &str, now: Timestamp) -> Result<u64, String> {
     let seconds = if let Ok(time) = text.parse::<Timestamp>() {
         time.as_second()
     } else if let Ok(day) = text.parse::<Date>() {

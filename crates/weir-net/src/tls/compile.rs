@@ -172,6 +172,7 @@ pub struct UpstreamClients {
     database: Option<Arc<ClientConfig>>,
     peers: Option<Arc<ClientConfig>>,
     redis: Option<Arc<ClientConfig>>,
+    oidc: Option<Arc<ClientConfig>>,
     kafka: Vec<Option<Arc<ClientConfig>>>,
 }
 
@@ -197,11 +198,13 @@ impl UpstreamClients {
         let database = fleet.and_then(|fleet| fleet.postgres.tls.as_ref());
         let peers = fleet.and_then(|fleet| fleet.peers.as_ref()?.tls.as_ref());
         let redis = fleet.and_then(|fleet| fleet.redis.as_ref()?.tls.as_ref());
+        let oidc = config.admin.oidc.as_ref().and_then(|oidc| oidc.tls.as_ref());
         Ok(Self {
             upstreams: clients.collect::<Result<_, _>>()?,
             database: client(database, Vec::new())?,
             peers: client(peers, vec![b"http/1.1".to_vec()])?,
             redis: client(redis, Vec::new())?,
+            oidc: client(oidc, vec![b"http/1.1".to_vec()])?,
             kafka: kafka.collect::<Result<_, _>>()?,
         })
     }
@@ -224,6 +227,11 @@ impl UpstreamClients {
     /// That of a sink of Kafka by its index; `None` without TLS.
     pub fn kafka(&self, index: usize) -> Option<&Arc<ClientConfig>> {
         self.kafka.get(index)?.as_ref()
+    }
+
+    /// That of the identity provider; `None` without TLS.
+    pub fn oidc(&self) -> Option<&Arc<ClientConfig>> {
+        self.oidc.as_ref()
     }
 
     /// That of the Redis of the fleet; `None` without TLS.

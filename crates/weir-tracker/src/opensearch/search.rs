@@ -27,7 +27,7 @@ impl SearchBody {
     /// # Errors
     /// The query or the cursor is invalid, or the query needs payload access.
     pub fn new(search: &Search, content: Content) -> Result<Self, SearchError> {
-        let query: query::Query = parse(&search.query, search.payload)?;
+        let query: query::Query = parse(&search.query, search.payload, &search.apis)?;
         let translation = query.translate(content);
         let limit = search.limit.clamp(1, MAX_PAGE_HITS);
         let mut body = json!({

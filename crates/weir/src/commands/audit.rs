@@ -5,6 +5,7 @@ use crate::admin_client::with_query;
 use crate::{escape, table};
 use anyhow::ensure;
 use std::path::PathBuf;
+use weir_model::UnixMicros;
 use weir_store::audit::{AuditEvent, AuditLog, AuditQuery};
 
 /// Maximum number of lines of a request.
@@ -13,7 +14,7 @@ const PAGE: usize = 1000;
 /// Arguments of `weir audit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Newest first.\n\nExamples:\n  weir audit --limit 20\n  \
-    weir audit --action resubmit --who ann\n  \
+    weir audit --action resubmit --who ann --from 30d\n  \
     weir audit --json --data /var/lib/weir")]
 pub(crate) struct Args {
     /// Maximum number of lines
@@ -28,6 +29,15 @@ pub(crate) struct Args {
     /// Only actions on this object, such as a transaction id
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Only entries from this time on: RFC 3339, a day (UTC), or an age such as 30d
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only entries before this time, likewise
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Only entries with this text in actor, action, object or details
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// Name or id of the node of the fleet, or `here` for the own log of the one that is asked
     /// [default: all nodes]
     #[arg(long, value_name = "NODE", conflicts_with = "data")]
@@ -48,7 +58,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(data) => {
             ensure!(weir_store::exists(data), "{} has no database", data.display());
             let (who, action) = (args.who.clone(), args.action.clone());
-            let query = AuditQuery { before: None, who, action, subject: args.subject.clone() };
+            let query = AuditQuery {
+                before: None,
+                who,
+                action,
+                subject: args.subject.clone(),
+                from: time(args.from.as_deref())?,
+                to: time(args.to.as_deref())?,
+                text: args.text.clone(),
+            };
             AuditLog::open(data)?.latest(args.limit, &query)?
         }
         None => request(args)?,
@@ -63,6 +81,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let [time, who, role, what, subject, details] = row(entry);
         [time, escape::line(&entry.node), who, role, what, subject, details]
     })
+}
+
+fn time(text: Option<&str>) -> anyhow::Result<Option<UnixMicros>> {
+    let seconds = text.map(|text| weir_monitor::time(text, jiff::Timestamp::now())).transpose();
+    let seconds = seconds.map_err(anyhow::Error::msg)?;
+    Ok(seconds.map(|seconds| UnixMicros(seconds.saturating_mul(1_000_000))))
 }
 
 fn row(entry: &AuditEvent) -> [String; 6] {
@@ -82,6 +106,9 @@ fn request(args: &Args) -> anyhow::Result<Vec<AuditEvent>> {
             ("subject", args.subject.clone()),
             ("before", before),
             ("node", args.node.clone()),
+            ("from", args.from.clone()),
+            ("to", args.to.clone()),
+            ("text", args.text.clone()),
         ];
         let page: Vec<AuditEvent> = client.get(&with_query("/v1/audit", &parameters)?)?;
         let Some(last) = page.last() else { break };

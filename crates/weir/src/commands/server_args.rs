@@ -4,6 +4,7 @@
 
 use crate::admin_client::{AdminClient, Trusted};
 use crate::contexts::{Context, Contexts, NONE};
+use crate::logins::Logins;
 use anyhow::{Context as _, ensure};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ pub(crate) struct ServerArgs {
     /// context in use]
     #[arg(long, value_name = "NAME", conflicts_with = "admin")]
     context: Option<String>,
-    /// File with the admin token [default: $WEIR_TOKEN, else the token of the context, else
+    /// File with the admin token [default: $WEIR_TOKEN, else that of `weir login`, else the token of the context, else
     /// `admin.token` in the data folder]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -65,6 +66,23 @@ impl ServerArgs {
         AdminClient::new(&server.url, Some(token), &self.trusted(&server))
     }
 
+    /// URL of the server.
+    ///
+    /// # Errors
+    /// No such context, or a configuration with errors.
+    pub(crate) fn url(&self) -> anyhow::Result<String> {
+        Ok(self.server(true)?.url)
+    }
+
+    /// A client of the server with this token.
+    ///
+    /// # Errors
+    /// No such context, or an invalid URL.
+    pub(crate) fn client_with_token(&self, token: String) -> anyhow::Result<AdminClient> {
+        let server = self.server(true)?;
+        AdminClient::new(&server.url, Some(token), &self.trusted(&server))
+    }
+
     /// A client of the endpoints that need no token.
     ///
     /// # Errors
@@ -88,6 +106,7 @@ impl ServerArgs {
             Target::Context(context) => (context.admin.clone(), context),
         };
         let loaded = is_local(&url).then(|| self.load()).transpose();
+        let has_token = has_token || Logins::load()?.token(&url).is_some();
         let is_enough = has_token || context.token.is_some() || context.token_file.is_some();
         let local = if is_enough { loaded.unwrap_or_default() } else { loaded? };
         Ok(Server { url, context, local })
@@ -163,6 +182,12 @@ impl ServerArgs {
     /// The token. It is never an argument, because other users of the machine could see it.
     fn token(&self, url: &str, context: &Context, data: Option<&Path>) -> anyhow::Result<String> {
         let given = variable("WEIR_TOKEN");
+        if self.token_file.is_none()
+            && given.is_none()
+            && let Some(token) = Logins::load()?.token(url)
+        {
+            return Ok(token.to_owned());
+        }
         let (path, read) = match (&self.token_file, given, &context.token, &context.token_file) {
             (Some(path), ..) => (path.clone(), std::fs::read(path)),
             (None, Some(token), ..) => return Ok(token),

@@ -71,6 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         plan: args.plan.clone(),
         status: args.status.clone(),
         node: args.node.clone(),
+        apis: Vec::new(),
     };
     let report = match &args.source.data {
         Some(data) => data_folder::monitor(data)?.report(&query, &Gaps::new(data))?,

@@ -7,6 +7,7 @@
 mod grpc;
 mod harness;
 
+mod accounts;
 mod admin_api;
 mod admin_security;
 mod archive;

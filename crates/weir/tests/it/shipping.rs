@@ -181,6 +181,7 @@ fn pages_and_records_come_back(opensearch: &OpenSearch, server: &Server, token: 
         cursor: None,
         payload: true,
         keys: false,
+        apis: Vec::new(),
         timeout: std::time::Duration::from_secs(5),
     };
     let mut found = Vec::new();

@@ -114,6 +114,8 @@ impl Call {
         let found = found_document(&response).map_err(|error| of_sink(error.to_string()))?;
         let is_of_node = |found: &Found| node.is_none_or(|node| found.node.0 == node.to_string());
         let found = found.filter(is_of_node);
+        let scope = &self.caller.scope;
+        let found = found.filter(|found| scope.includes(&found.record.api));
         Ok(found.map(|found| ShippedTransaction { sink: sink.name.clone(), found }))
     }
 }

@@ -5,7 +5,6 @@ use crate::api::Call;
 use crate::api::transaction::timeout;
 use crate::audit::Action;
 use crate::problem::Result;
-use crate::role::Role;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -105,9 +104,9 @@ impl FiguresRequest<'_> {
         timeout: Duration,
         find: impl FnOnce(&Arc<Tracker>, &Search) -> Result<T, SearchError> + Send + 'static,
     ) -> Result<T> {
-        let payload = call.caller.role >= Role::PayloadViewer;
+        let (payload, apis) = (call.caller.reads_payloads(), call.caller.scope.apis.clone());
         let query = self.query.to_owned();
-        let search = Search { query, limit: 0, cursor: None, payload, keys: false, timeout };
+        let search = Search { query, limit: 0, cursor: None, payload, apis, keys: false, timeout };
         let found = call.api.query_tracker(move |tracker| find(tracker, &search)).await?;
         if found.searched_payload() {
             call.audit(Action::Count, self.query.to_owned(), self.audited.clone()).await?;

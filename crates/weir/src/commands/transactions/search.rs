@@ -109,8 +109,15 @@ impl Args {
                 let timeout = self.timeout.map(|timeout| timeout.min(MAX_SEARCH_TIMEOUT));
                 let timeout = timeout.unwrap_or_else(|| tracker.search_timeout());
                 let query = self.query.clone();
-                let search =
-                    Search { query, limit: 0, cursor: None, payload: true, keys: false, timeout };
+                let search = Search {
+                    query,
+                    limit: 0,
+                    cursor: None,
+                    payload: true,
+                    apis: Vec::new(),
+                    keys: false,
+                    timeout,
+                };
                 Ok(of_folder(&tracker, &search)?)
             }
         }
@@ -280,6 +287,7 @@ pub(super) fn page(source: &DataSource, request: &PageRequest<'_>) -> anyhow::Re
                 cursor,
                 payload: true,
                 keys: false,
+                apis: Vec::new(),
                 timeout,
             })?)
         }

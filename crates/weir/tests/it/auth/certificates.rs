@@ -95,7 +95,10 @@ impl Pki {
 
     /// What curl gets; `None` if it gets no connection.
     fn curl(&self, server: &Server, path: &str, more: &[&str]) -> Option<(u16, String)> {
-        let port = server.listen[0].port();
+        self.curl_at(server.listen[0].port(), path, more)
+    }
+
+    fn curl_at(&self, port: u16, path: &str, more: &[&str]) -> Option<(u16, String)> {
         let output = Command::new("curl")
             .current_dir(self.dir())
             .args(["-s", "--cacert", "server.crt", "-w", "\n%{http_code}"])
@@ -221,4 +224,34 @@ fn a_revoked_one_is_refused_from_the_reload_on() {
     server.event("reloaded");
     assert_eq!(pki.curl(&server, "/open", &Pki::shown("lost", &mut files)), None);
     assert_eq!(pki.curl(&server, "/open", &Pki::shown("acme", &mut files)).unwrap().0, 200);
+}
+
+#[test]
+fn the_admin_listener_requires_or_accepts_certificates() {
+    let pki = Pki::new();
+    pki.issue("acme", "ca");
+    pki.issue("mallory", "other");
+    for (optional, without) in [(false, None), (true, Some(401))] {
+        let config = format!(
+            "listen: [{{addr: \"127.0.0.1:0\"}}]\nworkers: 1\nadmin: {{addr: \"127.0.0.1:0\", tls: {{cert: \
+             \"file:server.crt\", key: \"file:server.key\"}}, client_certificates: {{ca: \"file:ca.crt\", \
+             optional: {optional}}}}}\napis: {{a: {{base: /, routes: [{{get: /, reply: {{text: hi}}}}]}}}}\n"
+        );
+        let mut weir = Weir::new(&config);
+        for name in ["server.crt", "server.key", "ca.crt"] {
+            weir = weir.file(name, std::fs::read(pki.dir().join(name)).unwrap());
+        }
+        let server = weir.start();
+        let get = |more: &[&str]| {
+            let found = pki.curl_at(server.admin.unwrap().port(), "/v1/session", more);
+            found.map(|(status, _)| status)
+        };
+        let acme = ["--cert", "acme.crt", "--key", "acme.key"];
+        assert_eq!(get(&acme), Some(401), "a certificate is no token");
+        let token = std::fs::read_to_string(server.dir().join("data/admin.token")).unwrap();
+        let bearer = format!("authorization: Bearer {}", token.trim());
+        assert_eq!(get(&[&acme[..], &["-H", &bearer]].concat()), Some(200));
+        assert_eq!(get(&["--cert", "mallory.crt", "--key", "mallory.key"]), None);
+        assert_eq!(get(&[]), without, "optional: {optional}");
+    }
 }

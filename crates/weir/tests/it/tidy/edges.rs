@@ -126,6 +126,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weir-config",
             "weir-expr",
             "weir-document",
+            "weir-auth",
+            "weir-http-client",
             "weir-broker",
             "weir-gateway",
             "weir-server",

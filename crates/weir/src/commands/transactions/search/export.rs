@@ -45,6 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
                 cursor,
                 payload: true,
                 keys: false,
+                apis: Vec::new(),
                 timeout: tracker.search_timeout(),
             };
             let mut export = tracker.export(search)?;
