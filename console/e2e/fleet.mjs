@@ -163,6 +163,19 @@ async function search({ browser, one, two }) {
   await page.getByRole("row").filter({ hasText: "two" }).getByRole("link").click();
   await page.getByText("Node", { exact: true }).waitFor();
   await page.goBack();
+  // One node alone: its transactions, and its page.
+  await page.getByLabel("Node").selectOption({ label: "two" });
+  await page.getByRole("cell", { name: "one", exact: true }).waitFor({ state: "detached" });
+  assert.match(page.url(), /node=/);
+  await page.goto(`${one.admin}/console/fleet`);
+  await page.getByRole("region", { name: "Nodes" }).getByRole("link", { name: "two", exact: true }).click();
+  await page.waitForURL(/traffic\/node\/two/);
+  await page.getByText("By API").waitFor();
+  await page.getByRole("link", { name: "Transactions", exact: true }).click();
+  await page.waitForURL(/tracker\?.*node=two/);
+  await page.getByRole("heading", { name: "1 transaction", exact: true }).waitFor();
+  await page.goto(`${one.admin}/console/tracker?q=api%3Ax`);
+  await page.getByRole("cell", { name: "two", exact: true }).waitFor();
   two.child.kill("SIGSTOP");
   try {
     await page.reload();

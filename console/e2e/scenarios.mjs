@@ -541,6 +541,12 @@ async function drill({ server, browser }) {
   await page.getByRole("link", { name: "Failures" }).click();
   await page.waitForURL(/tracker\?.*state%3Acompleted/);
 
+  // A pool.
+  await page.goto(`${server.admin}/console/pools?range=1h`);
+  await page.getByRole("link", { name: "workers", exact: true }).click();
+  await page.waitForURL(/traffic\/pool\/workers/);
+  await page.getByRole("heading", { name: "Slowest transactions" }).waitFor();
+
   // An API, its route within it, a consumer.
   await page.goto(`${server.admin}/console/apis?range=1h`);
   await page.getByRole("heading", { name: /^orders/ }).getByRole("link", { name: "orders", exact: true }).click();

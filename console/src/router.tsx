@@ -33,7 +33,7 @@ const overview = createRoute({
 export const tracker = createRoute({
   getParentRoute,
   path: "/tracker",
-  validateSearch: texts("q", "differs", "columns", "selected", "follow"),
+  validateSearch: texts("q", "node", "differs", "columns", "selected", "follow"),
   component: lazyRouteComponent(() => import("./tracker/page"), "TrackerPage"),
 });
 
@@ -47,7 +47,7 @@ export const transaction = createRoute({
 const traffic = createRoute({
   getParentRoute,
   path: "/traffic/$kind/$name",
-  validateSearch: texts("within", "compare"),
+  validateSearch: texts("within", "node", "compare"),
   component: lazyRouteComponent(() => import("./traffic/page"), "TrafficPage"),
 });
 

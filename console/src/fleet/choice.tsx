@@ -9,21 +9,21 @@ import { fleetQuery } from "./queries";
 /** Value for what this node has counted itself; needs no database. */
 const HERE = "here";
 
-/** Selects all nodes (empty), one, or what this node has counted; nothing without a fleet. */
-export function NodeChoice({ node, onChange }: { node: string; onChange: (node: string) => void }) {
+/** Selects all nodes (empty), one by name or id, or what this node has counted (`counted`); nothing without a fleet. */
+export function NodeChoice({ node, counted = true, onChange }: { node: string; counted?: boolean; onChange: (node: string) => void }) {
   const { data: fleet } = useQuery(fleetQuery);
   if (!fleet) return null;
   return (
     <label className="row">
       Node
-      <select value={node} onChange={(event) => onChange(event.target.value)}>
+      <select value={fleet.nodes.find((one) => one.name === node)?.id ?? node} onChange={(event) => onChange(event.target.value)}>
         <option value="">all</option>
         {fleet.nodes.map(({ id, name, state }) => (
           <option key={id} value={id}>
             {state === "live" ? name : `${name} (${state})`}
           </option>
         ))}
-        <option value={HERE}>this node, without the database</option>
+        {counted && <option value={HERE}>this node, without the database</option>}
       </select>
     </label>
   );

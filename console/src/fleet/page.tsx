@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useMay } from "../api/session";
 import { count, span } from "../format/format";
+import { Named } from "../traffic/named";
 import { visible } from "../transaction/text";
 import { Badge, EmptyPanel, Panel, QueryState, Reasons, State, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
@@ -81,7 +82,9 @@ function Nodes({ fleet }: { fleet: Fleet }) {
         {fleet.nodes.map((node) => (
           <tr key={node.id}>
             <td className="wrap-any">
-              <span title={node.id}>{node.name}</span> {node.id === fleet.node && <Badge tone="info">this node</Badge>}
+              <span title={node.id}>
+                <Named kind="node" name={node.name} />
+              </span> {node.id === fleet.node && <Badge tone="info">this node</Badge>}
             </td>
             <td>
               <State state={node.state} />

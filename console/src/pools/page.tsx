@@ -7,6 +7,7 @@ import { useMay } from "../api/session";
 import { count, duration } from "../format/format";
 import { between, type RangeSearch, resolveRange } from "../time/range";
 import { useRange } from "../time/use-range";
+import { Named } from "../traffic/named";
 import { Chart, Legend, type Series } from "../ui/chart";
 import { Badge, Bar, EmptyPanel, Numbers, Panel, QueryState, Table } from "../ui/parts";
 import { useTitle } from "../ui/title";
@@ -105,7 +106,7 @@ function One({ pool, history, at }: { pool: Pool; history: History | undefined; 
     <Panel
       title={
         <span className="row">
-          {pool.pool} {pool.ready ? <Badge tone="good">ready</Badge> : <Badge tone="bad">not ready</Badge>} <span className="muted">{pool.protocol}</span>
+          <Named kind="pool" name={pool.pool} /> {pool.ready ? <Badge tone="good">ready</Badge> : <Badge tone="bad">not ready</Badge>} <span className="muted">{pool.protocol}</span>
         </span>
       }
       actions={canAct && <Actions pool={pool.pool} />}

@@ -16,11 +16,13 @@ interface Props {
   range: RangeSearch;
   /** Compare business keys. */
   keys: boolean;
+  /** Only transactions of this node of the fleet. */
+  node: string;
   onSearch: (query: string) => void;
 }
 
-export function DifferencePanel({ query, range, keys, onSearch }: Props) {
-  const found = useQuery(difference(query, range, keys));
+export function DifferencePanel({ query, range, keys, node, onSearch }: Props) {
+  const found = useQuery(difference(query, range, keys, node));
   return (
     <section className="difference" aria-label="What differs" aria-busy={found.isFetching}>
       {found.isError ? (

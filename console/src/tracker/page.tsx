@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useMemo, useState } from "react";
 import { useMay, useSession } from "../api/session";
-import { SilentNodes } from "../fleet/choice";
+import { NodeChoice, SilentNodes } from "../fleet/choice";
 import { count } from "../format/format";
 import type { Known } from "../query/complete";
 import { between, resolveRange, within } from "../time/range";
@@ -30,6 +30,7 @@ import { ViewMenu } from "./view-menu";
 export function TrackerPage() {
   const { q: query = "", differs } = useSearch({ strict: false }) as { q?: string; differs?: string };
   const [columnNames, setColumns] = useSearchText("columns");
+  const [node, setNode] = useSearchText("node");
   const columns = useMemo(() => columnsOf(columnNames), [columnNames]);
   const [range, setRange] = useRange();
   const navigate = useNavigate();
@@ -39,8 +40,8 @@ export function TrackerPage() {
   const [following, setFollowing] = useSearchText("follow", "", true);
   const follow = following !== "";
   const every = follow ? 2000 : (false as const);
-  const found = useInfiniteQuery({ ...pages(query, range, keys && !follow && hasKeys(columns)), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
-  const summary = useQuery({ ...counts(query, range, keys && !follow), refetchInterval: every });
+  const found = useInfiniteQuery({ ...pages(query, range, keys && !follow && hasKeys(columns), node), refetchInterval: (q) => ((q.state.data?.pages.length ?? 0) <= 1 ? every : false) });
+  const summary = useQuery({ ...counts(query, range, keys && !follow, node), refetchInterval: every });
   const hits = useMemo(() => found.data?.pages.flatMap((page) => page.transactions) ?? [], [found.data]);
   const known = useKnown(summary.data);
   const { error, position } = queryError(found.error, query, range);
@@ -95,10 +96,11 @@ export function TrackerPage() {
             )}
             <ViewMenu />
             <ColumnChoice columns={columns ?? usualColumns(hits[0]?.node !== undefined)} keys={keys ? (known.key ?? []) : []} onChange={setColumns} />
-            <Actions query={query} />
+            <NodeChoice node={node} counted={false} onChange={setNode} />
+            <Actions query={query} node={node} />
           </header>
           {summary.data && summary.data.matched > 0 && <Histogram counts={summary.data} range={range} at={summary.dataUpdatedAt} onRange={setRange} />}
-          {query && differs && <DifferencePanel query={query} range={range} keys={keys} onSearch={search} />}
+          {query && differs && <DifferencePanel query={query} range={range} keys={keys} node={node} onSearch={search} />}
           {missing.length > 0 && <p className="notice warn thin">The journal was full in this period: {missing.join(", ")}.</p>}
           {hasKeys(columns) && (!keys || follow) && <p className="notice thin">{keys ? "Business keys are not read while the list follows." : "Business keys need the role payload-viewer."}</p>}
           <SilentNodes nodes={nodes} />
@@ -147,7 +149,7 @@ function useKnown(all?: Counts): Known {
   }, [all]);
 }
 
-function Actions({ query }: { query: string }) {
+function Actions({ query, node }: { query: string; node: string }) {
   const [range] = useRange();
   const canSend = useMay("operator", "jobs");
   const [bulk, setBulk] = useState<string>();
@@ -159,7 +161,7 @@ function Actions({ query }: { query: string }) {
   };
   return (
     <>
-      <ApiLink className="button small" target={`/v1/transactions/export?q=${encodeURIComponent(exported)}`} download="transactions.ndjson">
+      <ApiLink className="button small" target={`/v1/transactions/export?${new URLSearchParams({ q: exported, ...(node && { node }) })}`} download="transactions.ndjson">
         <Icon name="download" size={14} />
         Export
       </ApiLink>

@@ -14,13 +14,13 @@ export type Counts = Schemas["Counts"];
 export type Difference = Schemas["Difference"];
 export type Attribute = Schemas["Attribute"];
 
-/** With `keys`, hits have their business keys, which is audited. */
-export function pages(query: string, range: RangeSearch, keys = false) {
+/** With `keys`, hits have their business keys, which is audited. `node`: only those of this node of the fleet. */
+export function pages(query: string, range: RangeSearch, keys = false, node = "") {
   const terms = within(query, range);
   return infiniteQueryOptions({
-    queryKey: ["transactions", query, range, keys],
+    queryKey: ["transactions", query, range, keys, node],
     queryFn: ({ pageParam, signal }) =>
-      data<Page>(api.GET("/v1/transactions", { params: { query: { q: terms.query, limit: pageParam ? PAGE : FIRST, ...(keys && { keys }), ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
+      data<Page>(api.GET("/v1/transactions", { params: { query: { q: terms.query, limit: pageParam ? PAGE : FIRST, ...(keys && { keys }), ...(node && { node }), ...(pageParam ? { cursor: pageParam } : {}) } }, signal })),
     initialPageParam: "",
     getNextPageParam: (last: Page) => last.next ?? undefined,
     placeholderData: keepPreviousData,
@@ -31,22 +31,22 @@ export function pages(query: string, range: RangeSearch, keys = false) {
   });
 }
 
-export function counts(query: string, range: RangeSearch, keys: boolean) {
+export function counts(query: string, range: RangeSearch, keys: boolean, node = "") {
   const terms = within(query, range);
   return queryOptions({
-    queryKey: ["summary", query, range, keys],
-    queryFn: ({ signal }) => data<Counts>(api.GET("/v1/transactions/summary", { params: { query: { q: terms.query, ...(keys ? { keys } : {}) } }, signal })),
+    queryKey: ["summary", query, range, keys, node],
+    queryFn: ({ signal }) => data<Counts>(api.GET("/v1/transactions/summary", { params: { query: { q: terms.query, ...(keys ? { keys } : {}), ...(node && { node }) } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
 /** Compares the transactions of a query with the others of the time range. */
-export function difference(query: string, range: RangeSearch, keys: boolean) {
+export function difference(query: string, range: RangeSearch, keys: boolean, node = "") {
   const [group, among] = [within(query, range).query, within("", range).query];
   return queryOptions({
-    queryKey: ["difference", query, range, keys],
-    queryFn: ({ signal }) => data<Difference>(api.GET("/v1/transactions/difference", { params: { query: { q: group, among, ...(keys ? { keys } : {}) } }, signal })),
+    queryKey: ["difference", query, range, keys, node],
+    queryFn: ({ signal }) => data<Difference>(api.GET("/v1/transactions/difference", { params: { query: { q: group, among, ...(keys ? { keys } : {}), ...(node && { node }) } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: Number.POSITIVE_INFINITY,
   });

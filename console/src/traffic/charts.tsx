@@ -115,7 +115,7 @@ const ROW = 9;
 
 const nameOf = (cell: Cell) => `${cell.column} ${cell.row}`;
 
-export function DurationHeatmap({ all, term, range }: { all: Profile; term: string; range: RangeSearch }) {
+export function DurationHeatmap({ all, term, node, range }: { all: Profile; term: string; node: string; range: RangeSearch }) {
   const { times, found, seconds } = useIntervals(all, range);
   const map: Heatmap = useMemo(() => {
     const empty = { time: "", classes: [], failed: 0, durations: { p50_us: 0, p90_us: 0, p99_us: 0, max_us: 0, bins: [] } };
@@ -132,7 +132,7 @@ export function DurationHeatmap({ all, term, range }: { all: Profile; term: stri
   const open = (column: number, row: number) => {
     const [from, to] = [Math.floor(map.bounds[row] ?? 0), Math.ceil(map.bounds[row + 1] ?? 0)];
     const start = times[column] ?? 0;
-    void navigate({ to: "/tracker", search: { q: `${term} took:[${from}us TO ${to}us]`, range: undefined, ...between(start, start + seconds * 1000) } as never });
+    void navigate({ to: "/tracker", search: { q: `${term} took:[${from}us TO ${to}us]`.trim(), ...(node && { node }), range: undefined, ...between(start, start + seconds * 1000) } as never });
   };
   // One cell is in the order of Tab; arrow keys move on from there.
   const current = map.cells.find((cell) => nameOf(cell) === at) ?? map.cells[0];

@@ -19,12 +19,18 @@ export const KINDS = {
   detail: "Limit or rule",
   status: "Status",
   configuration: "Configuration",
+  pool: "Pool",
+  node: "Node",
 } as const;
 export type Kind = keyof typeof KINDS;
 
-/** The term of the query language for it. */
+/** Fields of the query language with another name. A node has no term: it is a parameter of queries. */
+const FIELDS: Partial<Record<Kind, string>> = { pool: "upstream" };
+
+/** The term of the query language for it; empty for a node. */
 export function termOf(kind: Kind, name: string): string {
-  return `${kind}:${kind === "status" ? name : quoted(name)}`;
+  if (kind === "node") return "";
+  return `${FIELDS[kind] ?? kind}:${kind === "status" ? name : quoted(name)}`;
 }
 
 /** The detail of transactions that a limit has rejected. */
@@ -32,16 +38,27 @@ export function exhausted(limit: string): string {
   return `limit "${limit}" is exhausted`;
 }
 
-/** `within`: a query of the page that names it. Routes of several APIs may have one name. `label` is shown in place of the name. */
-export function Named({ kind, name, within = "", label = name }: { kind: Kind; name: string; within?: string; label?: string }) {
+interface Props {
+  kind: Kind;
+  name: string;
+  /** A query of the page that names it. Routes of several APIs may have one name. */
+  within?: string;
+  /** The node of the fleet that the page is about. */
+  node?: string;
+  /** Shown in place of the name. */
+  label?: string;
+}
+
+export function Named({ kind, name, within = "", node = kind === "node" ? name : "", label = name }: Props) {
   if (!name) return null;
-  const term = termOf(kind, name);
+  const query = [within, termOf(kind, name)].filter(Boolean).join(" ");
+  const of = node && { node };
   return (
     <span className="named">
-      <Link to="/traffic/$kind/$name" params={{ kind, name }} search={(kind === "operation" && within ? { within } : {}) as never} preload={false}>
+      <Link to="/traffic/$kind/$name" params={{ kind, name }} search={{ ...(kind === "operation" && within && { within }), ...(kind !== "node" && of) } as never} preload={false}>
         {visible(label)}
       </Link>
-      <Link to="/tracker" search={{ q: within ? `${within} ${term}` : term }} preload={false} className="matching" aria-label={`Transactions of ${KINDS[kind]} ${name}`} title="Matching transactions">
+      <Link to="/tracker" search={{ ...(query && { q: query }), ...of } as never} preload={false} className="matching" aria-label={`Transactions of ${KINDS[kind]} ${name}`} title="Matching transactions">
         <Icon name="tracker" size={13} />
       </Link>
     </span>

@@ -23,37 +23,40 @@ import { Section } from "./sections";
 
 export function TrafficPage() {
   const { kind = "", name = "" } = useParams({ strict: false }) as { kind?: string; name?: string };
-  const { within = "" } = useSearch({ strict: false }) as { within?: string };
+  const { within = "", node = kind === "node" ? name : "" } = useSearch({ strict: false }) as { within?: string; node?: string };
   if (!Object.hasOwn(KINDS, kind)) return <Empty title={`There are no pages for ${visible(kind)}`} />;
-  return <Traffic key={`${kind} ${name} ${within}`} kind={kind as Kind} name={name} within={within} />;
+  return <Traffic key={`${kind} ${name} ${within} ${node}`} kind={kind as Kind} name={name} within={within} node={node} />;
 }
 
-function Traffic({ kind, name, within }: { kind: Kind; name: string; within: string }) {
+/** `node`: only the transactions of this node of the fleet. */
+function Traffic({ kind, name, within, node }: { kind: Kind; name: string; within: string; node: string }) {
   const [range, setRange] = useRange();
   const session = useSession();
   const term = [within, termOf(kind, name)].filter(Boolean).join(" ");
-  const figures = useQuery({ ...profile(term, range), refetchInterval: range.to ? false : 10_000 });
+  const figures = useQuery({ ...profile(term, range, node), refetchInterval: range.to ? false : 10_000 });
   const [compares] = useComparison();
-  const earlier = useQuery({ ...profileBefore(term, range), enabled: compares, refetchInterval: range.to ? false : 30_000 });
+  const earlier = useQuery({ ...profileBefore(term, range, node), enabled: compares, refetchInterval: range.to ? false : 30_000 });
   const before = compares ? earlier.data : undefined;
-  const facets = useQuery({ ...counts(term, range, false), refetchInterval: range.to ? false : 10_000 });
+  const facets = useQuery({ ...counts(term, range, false, node), refetchInterval: range.to ? false : 10_000 });
   useTitle(`${KINDS[kind]} ${name}`);
   const select = (from: number, to: number) => setRange(between(from, to));
   const all = figures.data;
+  const of = node && { node };
   const { marks, changes } = useMarks(range);
   return (
     <>
       <div className="page-head">
         <h1 className="wrap-any">
           <span className="muted">{KINDS[kind]}</span> {visible(name)} {within && <code className="muted">{visible(within)}</code>}
+          {node && kind !== "node" && <span className="muted"> on {visible(node)}</span>}
         </h1>
         <span className="grow" />
         <CompareButton />
-        <Link to="/tracker" search={{ q: term }} className="button small">
+        <Link to="/tracker" search={{ ...(term && { q: term }), ...of } as never} className="button small">
           <Icon name="tracker" size={14} />
           Transactions
         </Link>
-        <Link to="/tracker" search={{ q: `${term} -state:completed`, differs: "1" }} className="button small">
+        <Link to="/tracker" search={{ q: `${term} -state:completed`.trim(), differs: "1", ...of } as never} className="button small">
           Failures
         </Link>
       </div>
@@ -82,12 +85,12 @@ function Traffic({ kind, name, within }: { kind: Kind; name: string; within: str
               <RateChart all={all} before={before} range={range} onSelect={select} marks={marks} />
               <LatencyChart all={all} before={before} range={range} onSelect={select} marks={marks} />
               <Changes all={changes} />
-              <DurationHeatmap all={all} term={term} range={range} />
+              <DurationHeatmap all={all} term={term} node={node} range={range} />
               <div className="two">
                 <Stages all={all} />
                 <Slowest all={all} />
               </div>
-              {facets.data && <Facets kind={kind} term={term} all={facets.data} />}
+              {facets.data && <Facets kind={kind} term={term} node={node} all={facets.data} />}
             </>
           )}
         </>
@@ -189,8 +192,8 @@ function Slowest({ all }: { all: Profile }) {
 const FACETS: Record<string, Kind> = { status: "status", api: "api", operation: "operation", consumer: "consumer", receiver: "upstream", upstream_target: "upstream_target", problem: "problem" };
 const SHOWN = 8;
 
-function Facets({ kind, term, all }: { kind: Kind; term: string; all: Counts }) {
-  const facets = all.facets.filter((facet) => FACETS[facet.field] && FACETS[facet.field] !== kind && facet.values.length > 0);
+function Facets({ kind, term, node, all }: { kind: Kind; term: string; node: string; all: Counts }) {
+  const facets = all.facets.filter((facet) => FACETS[facet.field] && FACETS[facet.field] !== kind && !(kind === "pool" && facet.field === "receiver") && facet.values.length > 0);
   return (
     <div className="facet-panels">
       {facets.map((facet) => {
@@ -201,7 +204,7 @@ function Facets({ kind, term, all }: { kind: Kind; term: string; all: Counts }) 
             <Table heads={[KINDS[of], "#Transactions", "#Share"]}>
               {facet.values.slice(0, SHOWN).map(({ value, count: number }) => (
                 <tr key={value}>
-                  <td className="wrap-any">{value && value !== "none" ? <Named kind={of} name={value} within={term} /> : <span className="muted">none</span>}</td>
+                  <td className="wrap-any">{value && value !== "none" ? <Named kind={of} name={value} within={term} node={node} /> : <span className="muted">none</span>}</td>
                   <td className="num">{count(number)}</td>
                   <td className="num">{percent(number, all.matched)}</td>
                 </tr>

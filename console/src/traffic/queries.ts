@@ -8,11 +8,12 @@ import { type RangeSearch, within } from "../time/range";
 export type Profile = Schemas["Profile"];
 export type Interval = Schemas["Interval"];
 
-export function profile(query: string, range: RangeSearch) {
+/** `node`: only transactions of this node of the fleet. */
+export function profile(query: string, range: RangeSearch, node = "") {
   const terms = within(query, range);
   return queryOptions({
-    queryKey: ["profile", query, range],
-    queryFn: ({ signal }) => data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query } }, signal })),
+    queryKey: ["profile", query, range, node],
+    queryFn: ({ signal }) => data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query, ...(node && { node }) } }, signal })),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
   });
@@ -24,13 +25,13 @@ export interface Before {
   shift: number;
 }
 
-export function profileBefore(query: string, range: RangeSearch) {
+export function profileBefore(query: string, range: RangeSearch, node = "") {
   return queryOptions({
-    queryKey: ["profile-before", query, range],
+    queryKey: ["profile-before", query, range, node],
     queryFn: async ({ signal }): Promise<Before> => {
       const before = previousRange(range, new Date());
       const terms = within(query, before.range);
-      return { all: await data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query } }, signal })), shift: before.shift };
+      return { all: await data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query, ...(node && { node }) } }, signal })), shift: before.shift };
     },
     placeholderData: keepPreviousData,
     staleTime: 30_000,
