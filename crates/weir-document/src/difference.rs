@@ -38,27 +38,33 @@ pub fn unified(before: &str, after: &str) -> String {
 }
 
 fn value(text: &str) -> Option<Value> {
-    let document = Document::read(Path::new("text"), &without_stars(text));
+    let document = Document::read(Path::new("text"), &replace_stars(text, "'***'"));
     serde_json::to_value(document.root?).ok()
 }
 
-/// Quotes scalars of stars, which are redacted secrets; YAML would take them for aliases.
-fn without_stars(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len());
+/// A text with all redacted secrets alike, whatever their lengths, so that it tells nothing about them. They are
+/// scalars of stars.
+pub fn with_equal_stars(text: &str) -> String {
+    replace_stars(text, "***")
+}
+
+/// Replaces scalars of stars. YAML would take them for aliases.
+fn replace_stars(text: &str, by: &str) -> String {
+    let mut replaced = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('*') {
         let (before, stars) = rest.split_at(at);
         let after = stars.trim_start_matches('*');
-        let stars = &stars[..stars.len() - after.len()];
-        let separates =
-            |c: Option<char>, signs: &str| c.is_none_or(|c| c.is_whitespace() || signs.contains(c));
-        let is_scalar =
-            separates(before.chars().last(), ",[{") && separates(after.chars().next(), ",]}");
-        let quote = if is_scalar { "'" } else { "" };
-        quoted.extend([before, quote, stars, quote]);
+        replaced.push_str(before);
+        // A scalar begins there: `2 * 3` and `"* *"` have none.
+        let line = replaced.rsplit('\n').next().unwrap_or_default().trim_end_matches(' ');
+        let begins = line.is_empty() || line.ends_with([':', '-', ',', '[', '{']);
+        let ends = after.chars().next().is_none_or(|c| c.is_whitespace() || ",]}".contains(c));
+        let is_scalar = begins && ends;
+        replaced.push_str(if is_scalar { by } else { &stars[..stars.len() - after.len()] });
         rest = after;
     }
-    quoted + rest
+    replaced + rest
 }
 
 fn compare(path: &mut String, before: &Value, after: &Value, all: &mut Vec<Change>) {
@@ -209,12 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn redacted_secrets_are_values_and_globs_and_aliases_stay() {
-        let before = "a: &x {path: \"/**\", key: ****}\nb: *x\nc: [***, ***]\nd: ***\n";
-        let after = before.replace("d: ***", "d: *****");
+    fn redacted_secrets_are_values_and_other_stars_stay() {
+        let before = "a: &x {path: \"/**\", key: ****}\nb: *x\nc: [***, ***]\nd: ***\n\
+            e: 'call.bytes * 2'\nf: \"*/5 * * * *\"\n";
+        let changed = of(before, &before.replace("d: ***", "d: ******").replace("* 2", "* 3"));
+        let e = (Some(json!("call.bytes * 2")), Some(json!("call.bytes * 3")));
+        assert_eq!(changed, [("e".to_owned(), e.0, e.1)]);
         assert_eq!(
-            of(before, &after),
-            [("d".to_owned(), Some(json!("***")), Some(json!("*****")))]
+            with_equal_stars("a: *******\nb: [*, ****]\nc: '* *'\n"),
+            "a: ***\nb: [***, ***]\nc: '* *'\n"
         );
     }
 

@@ -4,6 +4,7 @@ use aws_lc_rs::digest::{Context, SHA256, digest};
 use data_encoding::HEXLOWER;
 use std::path::Path;
 use weir_config::Config;
+use weir_document::difference::with_equal_stars;
 use weir_document::finding::Findings;
 
 /// Extensions of files beside the configuration that are part of its digest. Others may have secrets.
@@ -46,7 +47,7 @@ impl ConfigurationDigest {
             texts.push(path);
             // Each node has its own name.
             if path != Path::new(OWN_NAME) {
-                add(&name(path), text.as_bytes());
+                add(&name(path), with_equal_stars(text).as_bytes());
             }
         }
         let mut other_files = Vec::new();

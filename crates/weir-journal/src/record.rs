@@ -133,7 +133,7 @@ pub struct Completed<'a> {
     /// Problem code.
     pub problem: &'a str,
     /// Status of the problem with which weir itself responded; 0: the response is not weir's. Count-only
-    /// records have it, too. It differs from `status` in a gRPC call.
+    /// records have it, too.
     pub problem_status: u16,
     /// Details of the problem: the auth method, limit or rule.
     pub detail: &'a str,

@@ -20,6 +20,9 @@ use weir_expr::price::Price;
 use weir_journal::CallRecord;
 use weir_model::UnixSeconds;
 use weir_store::StoreError;
+
+/// Most lines of all invoices of a period together: combinations of a month, and not of a report for people.
+const MAX_LINES: usize = 500_000;
 use weir_store::gaps::Gaps;
 
 /// Selects invoices.
@@ -165,6 +168,7 @@ pub fn invoices(
         to: Some(period.end),
         consumer: consumer.map(str::to_owned),
         by: vec![Group::Consumer, Group::Plan, Group::Operation, Group::Unbilled],
+        max_rows: Some(MAX_LINES),
         ..Usage::default()
     };
     let report = monitor.usage(&usage)?;

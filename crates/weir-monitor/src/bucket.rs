@@ -44,7 +44,21 @@ pub(crate) struct Writer {
     table: Table,
     numbers: HashMap<Series, i64>,
     /// Combinations of each day, which are limited.
-    days: BTreeMap<u64, HashSet<i64>>,
+    days: BTreeMap<u64, Known>,
+}
+
+/// The combinations of a day. Those that are not billed have a limit of their own: in an outage they would
+/// take the room of those that are.
+#[derive(Debug, Default)]
+struct Known {
+    billed: HashSet<i64>,
+    unbilled: HashSet<i64>,
+}
+
+impl Known {
+    fn of(&mut self, is_unbilled: bool) -> &mut HashSet<i64> {
+        if is_unbilled { &mut self.unbilled } else { &mut self.billed }
+    }
 }
 
 impl Writer {
@@ -169,20 +183,21 @@ impl Writer {
         day: u64,
         limit: usize,
     ) -> rusqlite::Result<i64> {
-        if self.has_room(database, day, own, limit)? {
+        let is_unbilled = series.unbilled != 0;
+        if self.has_room(database, day, (own, is_unbilled), limit)? {
             return Ok(own);
         }
         // Consumer and plan are kept as long as possible: they are billed.
         let other = || OTHER.to_owned();
         let folded = Series { api: other(), operation: other(), ..series.clone() };
         let folded = self.number(database, &folded)?;
-        if self.has_room(database, day, folded, limit.saturating_mul(2))? {
+        if self.has_room(database, day, (folded, is_unbilled), limit.saturating_mul(2))? {
             return Ok(folded);
         }
         let (consumer, api, operation, plan) = (other(), other(), other(), other());
         let all = Series { consumer, api, operation, plan, ..*series };
         let all = self.number(database, &all)?;
-        self.has_room(database, day, all, usize::MAX)?;
+        self.has_room(database, day, (all, is_unbilled), usize::MAX)?;
         Ok(all)
     }
 
@@ -191,21 +206,26 @@ impl Writer {
         &mut self,
         database: &Connection,
         day: u64,
-        series: i64,
+        (series, is_unbilled): (i64, bool),
         limit: usize,
     ) -> rusqlite::Result<bool> {
         if !self.days.contains_key(&day) {
             let table = self.table.name();
             let mut read = database.prepare_cached(&format!(
-                "SELECT series FROM {table} WHERE step = 86400 AND start = ?1"
+                "SELECT series, unbilled <> 0 FROM {table} JOIN series ON id = series
+                 WHERE step = 86400 AND start = ?1"
             ))?;
-            let known = read.query_map([day], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let mut known = Known::default();
+            let mut rows = read.query([day])?;
+            while let Some(row) = rows.next()? {
+                known.of(row.get(1)?).insert(row.get(0)?);
+            }
             if self.days.len() >= MAX_DAYS {
                 self.days.pop_first();
             }
             self.days.insert(day, known);
         }
-        let known = self.days.entry(day).or_default();
+        let known = self.days.entry(day).or_default().of(is_unbilled);
         Ok(known.contains(&series) || (known.len() < limit && known.insert(series)))
     }
 

@@ -68,6 +68,8 @@ pub struct Usage {
     pub by: Vec<Group>,
     /// Length of the steps in seconds: 60, 3600 or 86,400.
     pub step: Option<u64>,
+    /// Most rows; `None`: [`MAX_ROWS`].
+    pub max_rows: Option<usize>,
 }
 
 /// Class of a status: the first digit, or 0 for calls without a response. As text: `2xx`, or `none`.
@@ -116,8 +118,6 @@ pub struct Row {
     /// API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// Only these APIs; empty: all.
-    pub apis: Vec<String>,
     /// Operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -227,8 +227,8 @@ pub enum UsageError {
     #[error("{0}")]
     Query(String),
     /// There are too many rows.
-    #[error("more than {MAX_ROWS} rows; ask for a shorter time, longer steps or fewer groups")]
-    Rows,
+    #[error("more than {0} rows; ask for a shorter time, longer steps or fewer groups")]
+    Rows(usize),
     /// The step is not the length of a bucket.
     #[error("a step is a minute, an hour or a day")]
     Step,
@@ -307,6 +307,7 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
     let snapshot = Transaction::new_unchecked(database, TransactionBehavior::Deferred)?;
     let span = span(&snapshot, usage, now)?;
     let groups = groups(&snapshot, usage)?;
+    let max_rows = usage.max_rows.unwrap_or(MAX_ROWS);
     let mut sums: Vec<RowSum> = Vec::new();
     // The row of each group in the current step: buckets are read in order.
     let (mut slot, mut rows_of_step) = (0, vec![None; groups.rows.len()]);
@@ -331,8 +332,8 @@ fn report(database: &Connection, usage: &Usage, now: u64) -> Result<Report, Usag
                 sums.push(RowSum { row, latency: Sketch::default() });
                 sums.len() - 1
             });
-            if sums.len() > MAX_ROWS {
-                return Err(UsageError::Rows);
+            if sums.len() > max_rows {
+                return Err(UsageError::Rows(max_rows));
             }
             sums[sum].add(row, &groups.plans[plan])?;
         }

@@ -45,7 +45,7 @@ pub struct KeptFile {
     /// 1 MiB together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// SHA-256 of a script, schema or document.
+    /// SHA-256 of the text, or of the content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
 }

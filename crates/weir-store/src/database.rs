@@ -16,7 +16,7 @@ pub use damage::{damage, describe, is_in_use, move_aside};
 
 use damage::{HINT, is_damage};
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -218,6 +218,13 @@ fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<usiz
     for (number, step) in steps.iter().enumerate().skip(found) {
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "user_version", number as u32 + 1)?;
+    }
+    // What a step has left without its other half is no lesser database than before: nothing is committed.
+    if transaction.prepare("PRAGMA foreign_key_check")?.exists([])? {
+        return Err(rusqlite::Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_CONSTRAINT_FOREIGNKEY),
+            Some("an update of the schema left rows that refer to nothing".to_owned()),
+        ));
     }
     transaction.commit()?;
     connection.pragma_update(None, "foreign_keys", true)?;

@@ -111,7 +111,11 @@ pub(super) async fn show(
         Ok(Some(PastConfigurationDetails::new(configuration, compared)))
     };
     let found = call.api.configuration_history(find).await?.flatten();
-    Ok(Json(found.ok_or(NO_CONFIGURATION)?).into_response())
+    let mut details = found.ok_or(NO_CONFIGURATION)?;
+    let name = call.own_name();
+    details.configuration.node.clone_from(&name);
+    details.compared.iter_mut().for_each(|one| one.node.clone_from(&name));
+    Ok(Json(details).into_response())
 }
 
 /// A configuration with its files.
@@ -126,6 +130,12 @@ fn with_files(
 }
 
 impl Call {
+    /// The name of this node among those that query each other; empty without any.
+    fn own_name(&self) -> String {
+        let peers = self.api.sources.fleet.as_ref().and_then(weir_fleet::Handle::peers);
+        peers.map(|peers| peers.name).unwrap_or_default()
+    }
+
     /// The history of this node.
     async fn own_history(&self, most: usize, before: Option<i64>) -> Result<ConfigurationHistory> {
         let find = move |history: &Configurations| history.latest(most + 1, before);
@@ -134,10 +144,8 @@ impl Call {
         entries.truncate(most);
         let mut configurations: Vec<PastConfiguration> =
             entries.into_iter().map(Into::into).collect();
-        let peers = self.api.sources.fleet.as_ref().and_then(weir_fleet::Handle::peers);
-        if let Some(peers) = peers {
-            configurations.iter_mut().for_each(|one| one.node.clone_from(&peers.name));
-        }
+        let name = self.own_name();
+        configurations.iter_mut().for_each(|one| one.node.clone_from(&name));
         Ok(ConfigurationHistory { configurations, more, nodes: None })
     }
 }

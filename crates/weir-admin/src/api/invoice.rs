@@ -1,15 +1,15 @@
 //! Invoices.
 
-use super::{Call, permit};
+use super::Call;
 use crate::counts;
 use crate::invoice::{csv, html};
 use crate::problem::{Params, Problem, Result};
+use crate::sources::Sources;
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::fmt::Display;
-use std::sync::Arc;
 use utoipa::IntoParams;
 use weir_fleet::collect::{Collected, Selection};
 use weir_monitor::UsageError;
@@ -69,19 +69,11 @@ pub(super) async fn invoices(
         node,
     };
     let query = InvoiceQuery { consumer, period: text, zone };
-    let permit = permit(&call.api.permits, "queries")?;
-    let sources = Arc::clone(&call.api.sources);
-    let found = tokio::task::spawn_blocking(move || {
-        let collected = counts::select(&sources, &selection)?;
-        let found = collected.and_then(|collected| invoices_of(&collected, &query));
-        drop(permit);
-        Some(found)
-    });
-    let invoices = match found.await {
-        Ok(Some(found)) => found?,
-        Ok(None) => return Err(NOT_COUNTING),
-        Err(_) => return Err(unreadable("the query was aborted")),
+    let find = move |sources: &Sources| {
+        let collected = counts::select(sources, &selection)?;
+        Some(collected.and_then(|collected| invoices_of(&collected, &query)))
     };
+    let invoices = call.api.query(&call.api.permits, NOT_COUNTING, find).await?;
     let typed = |kind: &'static str, text: String| ([(header::CONTENT_TYPE, kind)], text);
     Ok(match format {
         Format::Json => Json(invoices).into_response(),

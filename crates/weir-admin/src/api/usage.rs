@@ -80,7 +80,7 @@ pub(super) async fn rebuild(call: Call) -> Result<Response> {
 impl From<UsageError> for Problem {
     fn from(error: UsageError) -> Self {
         match error {
-            UsageError::Query(_) | UsageError::Rows | UsageError::Step => {
+            UsageError::Query(_) | UsageError::Rows(_) | UsageError::Step => {
                 Problem::bad(format!("{error}."))
             }
             UsageError::Monitor(_) | UsageError::Gaps(_) => TrackerError::unreadable(error).into(),

@@ -172,14 +172,21 @@ impl PastConfigurationDetails {
 /// What changed between two configurations, in the order of the files of the later one.
 fn file_changes(before: &[KeptFile], after: &[KeptFile]) -> Vec<FileChange> {
     let mut rest: Vec<&KeptFile> = before.iter().collect();
-    let mut all = Vec::new();
-    for file in after {
+    let mut take = |is: &dyn Fn(&KeptFile) -> bool| {
+        let at = rest.iter().position(|one| is(one))?;
+        Some(rest.remove(at))
+    };
+    // Equal paths first: another file may have the same name.
+    let mut pairs: Vec<(Option<&KeptFile>, &KeptFile)> =
+        after.iter().map(|file| (take(&|one| one.path == file.path), file)).collect();
+    for (old, file) in &mut pairs {
         // Each version of the fleet has its own folder.
-        let same = rest.iter().position(|one| one.path == file.path);
-        let same = same.or_else(|| rest.iter().position(|one| name(&one.path) == name(&file.path)));
-        let old = same.map(|at| rest.remove(at));
-        all.extend(file_change(old, Some(file)));
+        if old.is_none() {
+            *old = take(&|one| name(&one.path) == name(&file.path));
+        }
     }
+    let changed = pairs.into_iter().filter_map(|(old, file)| file_change(old, Some(file)));
+    let mut all: Vec<FileChange> = changed.collect();
     all.extend(rest.into_iter().filter_map(|file| file_change(Some(file), None)));
     all
 }
@@ -236,7 +243,8 @@ mod tests {
     use super::*;
 
     fn text(path: &str, text: &str) -> KeptFile {
-        KeptFile { path: path.to_owned(), text: Some(text.to_owned()), sha256: String::new() }
+        let sha256 = crate::tokens::hash(text);
+        KeptFile { path: path.to_owned(), text: Some(text.to_owned()), sha256 }
     }
 
     fn script(path: &str, sha256: &str) -> KeptFile {
@@ -273,6 +281,17 @@ mod tests {
         assert_eq!((body.before.as_deref(), body.after.as_deref()), (Some("1MiB"), Some("2MiB")));
         assert!(changes[0].diff.contains("-limits: {body: 1MiB}"), "{}", changes[0].diff);
         assert!(changes[2].values.is_empty() && changes[2].diff.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_paired_with_the_one_of_its_path_and_one_without_text_by_its_digest() {
+        let before = [text("b/routes.yaml", "a: 1\n")];
+        let after = [text("a/routes.yaml", "a: 2\n"), text("b/routes.yaml", "a: 1\n")];
+        let changes = file_changes(&before, &after);
+        let seen = changes.iter().map(|one| (one.path.as_str(), one.change.as_str()));
+        assert_eq!(seen.collect::<Vec<_>>(), [("a/routes.yaml", "added")]);
+        let long = |sha256| [script("weir.yaml", sha256)];
+        assert_eq!(file_changes(&long("1"), &long("2"))[0].change, "changed");
     }
 
     #[test]

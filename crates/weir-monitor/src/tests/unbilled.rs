@@ -70,8 +70,7 @@ const CALLS: [(u16, u16); 16] = [
     (503, 503),
     (504, 504),
     (500, 500),
-    // A gRPC call that a limit has rejected.
-    (200, 429),
+    (429, 429),
 ];
 
 #[test]

@@ -69,6 +69,7 @@ impl UsageQuery {
         let by = self.by.as_deref().unwrap_or_default();
         let groups = by.split(',').filter(|word| !word.is_empty());
         Ok(Usage {
+            max_rows: None,
             from: self.from.as_deref().map_or(Ok(0), |text| time(text, now))?,
             to: self.to.as_deref().map(|text| time(text, now)).transpose()?,
             consumer: self.consumer.clone(),
