@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { signIn, violations, visit } from "./browser.mjs";
 import { eventually } from "./fleet.mjs";
 import { send, start, stop } from "./server.mjs";
-import { task } from "./tasks.mjs";
+import { task } from "./task.mjs";
 
 const GOOD = `version: 1
 listen: [{addr: "127.0.0.1:0"}]

@@ -10,6 +10,7 @@ import { work } from "./jobs.mjs";
 import { invoicing } from "./money.mjs";
 import { rollouts } from "./rollouts.mjs";
 import { send } from "./server.mjs";
+import { tasks } from "./tasks.mjs";
 
 const PAGES = {
   overview: "/console/",
@@ -569,4 +570,4 @@ async function drill({ server, browser }) {
   await context.close();
 }
 
-export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...access, ...fleets, rollouts, deployments, ...interrupted };
+export const scenarios = { first, list, keys, drill, repair, bulk, throttled, ...invoicing, printed, audited, explain, testRequests, lab, roles, hostile, configuration, pages, phone, ...work, ...access, ...fleets, rollouts, deployments, tasks, ...interrupted };

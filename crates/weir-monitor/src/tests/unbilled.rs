@@ -133,6 +133,22 @@ fn a_rebuild_comes_to_the_same_invoice() {
 }
 
 #[test]
+fn calls_that_are_not_billed_take_no_room_of_those_that_are() {
+    let mut bench = bench(&price(false));
+    bench.settings.cardinality = 1;
+    record(&mut bench, &[(429, 429), (500, 500), (502, 502), (503, 503), (504, 504)]);
+    bench.total();
+    record(&mut bench, &[(200, 0)]);
+    let (monitor, _counter) = bench.open();
+    let by = vec![Group::Operation, Group::Unbilled];
+    let rows = monitor.usage(&Usage { by, ..Usage::default() }).unwrap().rows;
+    let billed: Vec<_> = rows.iter().filter(|row| row.unbilled == Some(0)).collect();
+    assert_eq!(billed.len(), 1, "{rows:?}");
+    assert_ne!(billed[0].operation.as_deref(), Some(OTHER), "{rows:?}");
+    assert_eq!(rows.iter().map(|row| row.calls).sum::<u64>(), 6);
+}
+
+#[test]
 fn beyond_the_limit_of_combinations_nothing_more_is_billed() {
     let mut bench = bench(&price(false));
     bench.settings.cardinality = 1;

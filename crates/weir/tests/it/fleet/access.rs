@@ -147,6 +147,29 @@ fn a_copied_data_folder_repeats_no_entry() {
 }
 
 #[test]
+fn the_history_of_the_configuration_names_the_node() {
+    let database = Postgres::start();
+    let [one, two] = nodes([database.addr(); 2]);
+    let token = first_token(&one);
+    let ask = |path: &str| get(&one, &format!("/v1/configuration/history{path}"), &token).json();
+    let names = |server: &Server| {
+        let own = get(server, "/v1/configuration/history?node=here", &first_token(server)).json();
+        own["configurations"][0]["node"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (names(&one), names(&two));
+    assert!(first != second && !first.is_empty(), "{first} {second}");
+    eventually("both nodes respond", || {
+        let all = ask("");
+        let all = all["configurations"].as_array().unwrap();
+        [&first, &second].iter().all(|name| all.iter().any(|entry| entry["node"] == name.as_str()))
+    });
+    for name in [&first, &second] {
+        let number = &ask(&format!("?node={name}"))["configurations"][0]["number"];
+        assert_eq!(ask(&format!("/{number}?node={name}"))["configuration"]["node"], name.as_str());
+    }
+}
+
+#[test]
 fn a_view_saved_on_one_node_is_that_of_all() {
     let database = Postgres::start();
     let [one, two] = nodes([database.addr(); 2]);
