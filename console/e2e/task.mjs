@@ -10,6 +10,8 @@ export function task(page, name) {
   return {
     /** Clicks, and waits for what the click leads to. */
     async click(locator, then) {
+      // Its failure is that of the task, once it is awaited.
+      then?.catch(() => {});
       await locator.click();
       clicks += 1;
       await then;
@@ -17,6 +19,7 @@ export function task(page, name) {
     },
     /** Presses a key, which counts as a click. */
     async press(key, then) {
+      then?.catch(() => {});
       await page.keyboard.press(key);
       clicks += 1;
       await then;
