@@ -123,7 +123,7 @@ impl TokenTable {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn open(data: &Path) -> io::Result<Self> {
+    pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
         let copied: Copied = match secret_file::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
