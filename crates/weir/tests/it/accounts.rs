@@ -152,7 +152,7 @@ fn a_token_for_an_api_sees_nothing_of_others() {
         assert!(!text.contains(&other), "{query}: {text}");
     }
     let apis = get(&server, "/v1/apis", &mine).json();
-    let names: Vec<_> = apis.as_array().unwrap().iter().map(|api| api["name"].clone()).collect();
+    let names: Vec<_> = apis.as_array().unwrap().iter().map(|api| api["api"].clone()).collect();
     assert_eq!(names, ["orders"]);
     let traffic = get(&server, "/v1/traffic", &mine).text();
     assert!(traffic.contains("\"orders\"") && !traffic.contains("\"other\""), "{traffic}");
