@@ -459,8 +459,8 @@ mod tests {
         for table in [&table, &TokenTable::open(data.path()).unwrap()] {
             let is_revoked = |id: &&str| table.is_revoked(id);
             let kept = ["mine", "new", "unknown", "near"];
-            assert!(kept.iter().all(|id| is_revoked(id)), "those that somebody may have");
-            assert!(!["here", "far", "old"].iter().any(|id| is_revoked(id)));
+            assert!(kept.iter().all(is_revoked), "those that somebody may have");
+            assert!(!["here", "far", "old"].iter().any(is_revoked));
         }
     }
 
