@@ -170,18 +170,15 @@ impl Guard {
     }
 }
 
-/// The caller behind a session; `None` if its token is revoked or has expired.
+/// The caller behind a session; `None` if its token is revoked or has expired, or its account has no rights.
 pub(crate) fn caller(tokens: &Tokens, holder: &Holder) -> Option<Caller> {
     match holder {
         Holder::Token(id) => tokens.holder(id),
-        Holder::Person(person) => Some(Caller {
-            id: person.id.clone(),
-            name: person.name.clone(),
-            role: person.role,
-            scope: person.scope.clone(),
-            session: None,
-            via: None,
-        }),
+        Holder::Person(person) => {
+            let (role, scope) = tokens.rights_of(&person.account)?;
+            let (id, name) = (person.id.clone(), person.name.clone());
+            Some(Caller { id, name, role, scope, session: None, via: None })
+        }
     }
 }
 

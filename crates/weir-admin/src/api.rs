@@ -67,6 +67,8 @@ const MAX_RESUBMISSIONS: usize = 8;
 const MAX_JOB_REQUESTS: usize = 4;
 /// Concurrent live streams of consoles.
 const MAX_CONSOLES: usize = 24;
+/// Longest request body of an endpoint that needs no token.
+const MAX_PUBLIC_BODY_BYTES: usize = 4 << 10;
 /// Concurrent exports and verifications.
 const MAX_LONG_QUERIES: usize = 2;
 
@@ -117,6 +119,11 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
     let Ok(oidc) = OidcState::new() else {
         return Router::new().fallback(async || NO_ACCESS);
     };
+    let gateway = Arc::clone(&sources.gateway);
+    access.tokens.set_mapping(Box::new(move |account| {
+        let site = gateway.site();
+        account.rights(site.config.admin.oidc.as_deref()?)
+    }));
     let sessions = Arc::new(Sessions::new(origin.port, origin.tls));
     let guard = Arc::new(Guard::new(access, Arc::clone(&sessions), sources.fleet.clone()));
     let api = Arc::new(Api {
@@ -137,7 +144,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         .method_not_allowed_fallback(async || WRONG_METHOD)
         .fallback(async || UNKNOWN)
         .layer(middleware::from_fn_with_state(guard, access::authenticate))
-        .merge(public)
+        .merge(public.layer(DefaultBodyLimit::max(MAX_PUBLIC_BODY_BYTES)))
         .layer(DefaultBodyLimit::max(access::MAX_BODY_BYTES))
         .with_state(api)
 }

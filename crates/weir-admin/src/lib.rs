@@ -5,6 +5,7 @@
 //! or a session that was started with one. The files of the console are below `/console/`.
 
 mod access;
+mod account;
 mod api;
 mod audit;
 mod budget;

@@ -1,35 +1,31 @@
 //! Sign-in with accounts of an identity provider (OpenID Connect Core 1.0, PKCE of RFC 7636, device codes of
 //! RFC 8628).
 //!
-//! Nothing is stored before the provider has authenticated somebody: the state of a sign-in in a browser is in
-//! a sealed cookie of that browser, so anonymous requests fill no memory and displace nobody. Requests to the
+//! The state of a sign-in in a browser is in a sealed cookie of that browser, so anonymous requests displace
+//! nobody. Each state works once, and each client has its own budget of requests to the provider. Requests to the
 //! provider are made on behalf of a sign-in only; no other request waits for them, and neither the start of
 //! weir nor tokens need the provider.
 
 mod code;
 mod device;
+mod limits;
 mod provider;
 mod sealed;
 
 pub(crate) use code::{Codes, TIMEOUT as CODE_TIMEOUT};
-pub(crate) use device::{DeviceLogins, DeviceStart, Polled};
+pub(crate) use device::{DeviceLogins, DeviceOrigin, DeviceStart, Polled};
 pub(crate) use provider::{Exchange, Provider, ProviderError, browser_url};
 pub(crate) use sealed::{MAX_AGE_SECONDS, Sealer, SignIn};
 
-use crate::budget::Budget;
-use crate::role::Role;
-use crate::scope::{Depth, TokenScope};
+use crate::account::Account;
 use crate::session::Person;
-use crate::tokens::TokenError;
+use crate::tokens::{self, TokenError};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use limits::{ClientBudgets, Once};
 use serde_json::{Map, Value};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_config::{AdminDepth, AdminRole, GroupRights, Oidc};
+use weir_config::Oidc;
 
-/// Sign-ins that may start at once, and the interval after which one more may.
-const STARTS: u32 = 60;
-const START_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest name of an account in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -39,7 +35,11 @@ pub(crate) struct OidcState {
     pub(crate) codes: Codes,
     pub(crate) devices: DeviceLogins,
     pub(crate) provider: Provider,
-    starts: Mutex<Budget>,
+    /// Starts in browsers, returns to them, and starts of command lines: each of a client.
+    pub(crate) starts: ClientBudgets,
+    pub(crate) returns: ClientBudgets,
+    pub(crate) device_starts: ClientBudgets,
+    used: Once,
 }
 
 impl OidcState {
@@ -53,13 +53,16 @@ impl OidcState {
             codes: Codes::default(),
             devices: DeviceLogins::default(),
             provider: Provider::default(),
-            starts: Mutex::new(Budget::new(STARTS, START_INTERVAL, Instant::now())),
+            starts: ClientBudgets::default(),
+            returns: ClientBudgets::default(),
+            device_starts: ClientBudgets::default(),
+            used: Once::new(Duration::from_secs(MAX_AGE_SECONDS)),
         })
     }
 
-    /// Whether another sign-in may start; anybody may ask for one.
-    pub(crate) fn may_start(&self) -> bool {
-        self.starts.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now())
+    /// Uses the state of a sign-in; false if it was used before.
+    pub(crate) fn use_state(&self, sign_in: &SignIn) -> bool {
+        self.used.take(tokens::hash(&sign_in.state), Instant::now())
     }
 }
 
@@ -88,29 +91,9 @@ pub(crate) fn person(
     let subject = text("sub").unwrap_or_default();
     let names = ["name", "preferred_username", "email"].iter().find_map(|name| text(name));
     let (id, name) = (format!("oidc:{subject}"), shown(names.unwrap_or(subject)));
-    let Some(rights) = rights(settings, claims) else { return Err((id, name)) };
-    let role = match rights.role {
-        AdminRole::Viewer => Role::Viewer,
-        AdminRole::PayloadViewer => Role::PayloadViewer,
-        AdminRole::Operator => Role::Operator,
-        AdminRole::Admin => Role::Admin,
-    };
-    let depth = match rights.depth {
-        AdminDepth::Counts => Depth::Counts,
-        AdminDepth::Metadata => Depth::Metadata,
-        AdminDepth::Payloads => Depth::Payloads,
-    };
-    let scope = TokenScope { apis: rights.apis.clone(), depth, resubmit: rights.resubmit };
-    Ok(Person { id, name, role, scope, id_token })
-}
-
-/// The first entry whose group the account has.
-fn rights<'s>(settings: &'s Oidc, claims: &Map<String, Value>) -> Option<&'s GroupRights> {
-    let groups = match claims.get(&settings.groups_claim)? {
-        Value::Array(groups) => groups.as_slice(),
-        group => std::slice::from_ref(group),
-    };
-    settings.roles.iter().find(|one| groups.iter().any(|group| group == one.group.as_str()))
+    let account = Account::of(settings, claims);
+    let Some((role, scope)) = account.rights(settings) else { return Err((id, name)) };
+    Ok(Person { id, name, role, scope, account, id_token })
 }
 
 /// A name as one line of limited length.
@@ -129,11 +112,13 @@ fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::role::Role;
     use serde_json::json;
 
     fn settings(roles: &str) -> Oidc {
         let text = format!(
-            "admin: {{oidc: {{issuer: \"http://127.0.0.1:1\", client_id: weir, roles: {roles}}}}}\n"
+            "admin: {{oidc: {{issuer: \"http://127.0.0.1:1\", client_id: weir, roles: {roles}}}}}\n\
+             apis: {{orders: {{base: /, routes: [{{get: /, reply: {{text: hi}}}}]}}}}\n"
         );
         let loaded = weir_gateway::configuration::load_text("weir.yaml", &text);
         *loaded.map_err(|found| format!("{found:?}")).unwrap().config.admin.oidc.unwrap()
@@ -160,5 +145,19 @@ mod tests {
             let other = json!({"sub": "3", "groups": groups});
             assert_eq!(person_of(&settings, other), Err(("oidc:3".to_owned(), "3".to_owned())));
         }
+    }
+    #[test]
+    fn rights_are_those_of_the_configuration_in_force() {
+        let ops = settings("[{group: ops, role: admin}]");
+        let ann = person_of(&ops, json!({"sub": "1", "groups": ["staff", "ops"]})).unwrap();
+        let rights = |roles: &str| ann.account.rights(&settings(roles));
+        assert_eq!(rights("[{group: ops, role: admin}]").unwrap().0, Role::Admin);
+        let (role, scope) = rights("[{group: ops, role: viewer, apis: [orders]}]").unwrap();
+        assert_eq!((role, scope.words().as_str()), (Role::Viewer, "orders; payloads"));
+        let before = "[{group: staff, role: viewer}, {group: ops, role: admin}]";
+        assert_eq!(rights(before).unwrap().0, Role::Viewer, "the first entry decides");
+        assert_eq!(rights("[{group: others, role: admin}]"), None);
+        let elsewhere = Oidc { issuer: "http://127.0.0.1:2".to_owned(), ..ops };
+        assert_eq!(ann.account.rights(&elsewhere), None, "another provider");
     }
 }

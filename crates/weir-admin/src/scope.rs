@@ -3,7 +3,8 @@
 //! Each endpoint states its [`Reach`], and [`TokenScope::rejection`] decides about all of them. An
 //! endpoint whose reach can be narrowed to APIs narrows it itself.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// Maximum number of APIs of a scope.
@@ -62,8 +63,8 @@ impl NoDepth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenScope {
-    /// Names of the APIs; empty: all, also requests without an API.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Names of the APIs, at least one; absent: all, also requests without an API.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "some_apis")]
     pub apis: Vec<String>,
     /// Depth.
     pub depth: Depth,
@@ -75,6 +76,15 @@ impl Default for TokenScope {
     fn default() -> Self {
         Self { apis: Vec::new(), depth: Depth::default(), resubmit: true }
     }
+}
+
+/// A list that is present names something: an empty one, meant as no API, would be all of them.
+fn some_apis<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let apis = Vec::deserialize(from)?;
+    if apis.is_empty() {
+        return Err(D::Error::custom("`apis` names at least one API; leave it out for all APIs"));
+    }
+    Ok(apis)
 }
 
 /// What an endpoint shows or changes.
@@ -221,6 +231,8 @@ mod tests {
     fn an_absent_member_narrows_nothing() {
         assert_eq!(serde_json::from_str::<TokenScope>("{}").unwrap(), TokenScope::default());
         assert!(serde_json::from_str::<TokenScope>(r#"{"api":["a"]}"#).is_err());
+        let empty = serde_json::from_str::<TokenScope>(r#"{"apis":[]}"#).unwrap_err();
+        assert!(empty.to_string().contains("at least one API"), "{empty}");
         let many = TokenScope { apis: vec!["a".to_owned(); MAX_APIS + 1], ..TokenScope::default() };
         assert!(!many.is_valid());
     }

@@ -10,9 +10,10 @@
 //!
 //! Only hashes (SHA-256) are stored, in memory: a restart ends all sessions. A session is bound to
 //! its admin token: it has the token's role and ends when the token is revoked or expires. A session of an
-//! account of the identity provider has the role of its groups at sign-in. The browser's information about
+//! account of the identity provider has the role of its groups at sign-in under the configuration in force. The browser's information about
 //! the origin of a request is trusted.
 
+use crate::account::Account;
 use crate::role::Role;
 use crate::scope::TokenScope;
 use crate::tokens::{self, TokenError};
@@ -64,6 +65,8 @@ pub(crate) struct Person {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) scope: TokenScope,
+    /// What its rights depend on; role and scope are those of the sign-in.
+    pub(crate) account: Account,
     /// The ID token, for sign-out at the provider.
     pub(crate) id_token: String,
 }
@@ -209,11 +212,12 @@ impl Sessions {
         Self { cookie, secure, all: Mutex::default() }
     }
 
-    /// Starts a session.
+    /// Starts a session. With `is_https`, its cookie is sent over TLS only, whatever this listener uses.
     pub(crate) fn start(
         &self,
         holder: Holder,
         client: Client,
+        is_https: bool,
         now: Instant,
     ) -> Result<NewSession, TokenError> {
         let (secret, csrf_token) = (tokens::secret()?, tokens::secret()?);
@@ -238,7 +242,8 @@ impl Sessions {
             used: now,
             tickets: Vec::new(),
         });
-        Ok(NewSession { cookie: self.set_cookie(&secret, MAX_SESSION_AGE.as_secs()), csrf_token })
+        let cookie = self.set_cookie(&secret, MAX_SESSION_AGE.as_secs(), is_https);
+        Ok(NewSession { cookie, csrf_token })
     }
 
     /// The session of a request. A ticket is used up by any attempt.
@@ -325,11 +330,11 @@ impl Sessions {
         if let Some(hash) = self.secret(headers).map(tokens::hash) {
             self.lock(now).retain(|session| !equal(&session.id, &hash));
         }
-        self.set_cookie("", 0)
+        self.set_cookie("", 0, false)
     }
 
-    fn set_cookie(&self, value: &str, seconds: u64) -> String {
-        let secure = if self.secure { "; Secure" } else { "" };
+    fn set_cookie(&self, value: &str, seconds: u64, is_https: bool) -> String {
+        let secure = if self.secure || is_https { "; Secure" } else { "" };
         format!(
             "{}={value}; Path=/v1; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}",
             self.cookie
@@ -411,7 +416,7 @@ mod tests {
     impl Sessions {
         /// The caller of a new session's requests.
         fn begin(&self, token: &str, now: Instant) -> NewSession {
-            self.start(Holder::Token(token.to_owned()), Client::default(), now).unwrap()
+            self.start(Holder::Token(token.to_owned()), Client::default(), false, now).unwrap()
         }
 
         fn of(&self, session: &NewSession, now: Instant) -> Option<String> {
@@ -440,6 +445,9 @@ mod tests {
         assert_eq!(sessions.of(&session, now), None);
         let secure = Sessions::new(9080, true).begin("t", now);
         assert!(secure.cookie.ends_with("; Secure"), "{}", secure.cookie);
+        let holder = Holder::Token("t".to_owned());
+        let proxied = sessions.start(holder, Client::default(), true, now).unwrap();
+        assert!(proxied.cookie.ends_with("; Secure"), "behind a proxy that ends TLS");
     }
 
     #[test]
@@ -508,7 +516,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static("Browser/1"));
         let client = Client::new(Some([192, 0, 2, 1].into()), &headers);
-        let first = sessions.start(Holder::Token("t".to_owned()), client, now).unwrap();
+        let first = sessions.start(Holder::Token("t".to_owned()), client, false, now).unwrap();
         let other = sessions.begin("u", now);
         let of_u = match sessions.authenticate(
             &with(&other.cookie),

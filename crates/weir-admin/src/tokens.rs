@@ -13,6 +13,7 @@
 mod last_use;
 mod rights;
 
+use crate::account::{Account, Mapping};
 use crate::role::Role;
 use crate::scope::TokenScope;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -24,7 +25,7 @@ use last_use::LastUse;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use uuid::Uuid;
 use weir_config::secret_file;
 use weir_fleet::tokens::{TokenCopy, TokenTable};
@@ -35,8 +36,9 @@ pub(crate) use rights::Rights;
 
 /// Prefix of all tokens, for secret scanners.
 const PREFIX: &str = "wadm_";
-/// Maximum number of tokens.
+/// Maximum number of tokens without an account, and of those of accounts: neither takes the place of others.
 const MAX_TOKENS: usize = 256;
+const MAX_TOKENS_OF_PERSONS: usize = 1024;
 /// Longest name of a token in bytes.
 const MAX_NAME_BYTES: usize = 128;
 /// Maximum number of tokens of an account; a new one replaces the oldest.
@@ -64,9 +66,12 @@ pub enum TokenError {
     /// The system has no randomness.
     #[error("the system has no randomness")]
     Random,
+    /// The task of a change has ended.
+    #[error("the change was aborted")]
+    Aborted,
     /// The maximum number of tokens is reached.
-    #[error("there are {MAX_TOKENS} tokens already; revoke one first")]
-    Full,
+    #[error("there are {0} such tokens already; revoke one first")]
+    Full(usize),
     /// A name is empty or too long.
     #[error("a token's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     Name,
@@ -104,6 +109,9 @@ struct Entry {
     /// Subject of the account that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     person: Option<String>,
+    /// What the rights of the account depend on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    account: Option<Account>,
 }
 
 /// A token without its secret.
@@ -133,6 +141,9 @@ pub struct TokenInfo {
     /// The account that it belongs to, as the audit log names it; absent: a token without an account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
+    /// What the rights of the account depend on.
+    #[serde(skip)]
+    pub(crate) account: Option<Account>,
 }
 
 impl TokenInfo {
@@ -153,6 +164,8 @@ pub(crate) struct NewToken {
     pub(crate) expires: Option<u64>,
     /// Subject of the account that it belongs to.
     pub(crate) person: Option<String>,
+    /// What the rights of the account depend on.
+    pub(crate) account: Option<Account>,
 }
 
 /// Why a token is not accepted.
@@ -162,6 +175,8 @@ pub(crate) enum Unaccepted {
     Unknown,
     #[error("The admin token expired on {0}.")]
     Expired(UnixSeconds),
+    #[error("The account of the admin token has no access any more.")]
+    NoRights,
 }
 
 /// An authenticated caller.
@@ -183,6 +198,10 @@ pub(crate) struct Caller {
 pub struct Tokens {
     path: PathBuf,
     entries: Mutex<Vec<Entry>>,
+    /// Held by a change from its checks to the end of writing; nobody who reads waits for it.
+    changes: Mutex<()>,
+    /// The rights of accounts; without it, they have none.
+    mapping: OnceLock<Mapping>,
     last_use: LastUse,
     /// Those of all nodes of the fleet.
     fleet: Option<Arc<TokenTable>>,
@@ -200,24 +219,34 @@ impl Tokens {
             Ok(bytes) => {
                 let entries = serde_json::from_slice(&bytes)
                     .map_err(|error| TokenError::Malformed { path: path.clone(), error })?;
-                let last_use = LastUse::open(data);
-                Ok((Self { path, entries: Mutex::new(entries), last_use, fleet: None }, None))
+                Ok((Self::new(data, path, entries), None))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let last_use = LastUse::open(data);
-                let tokens = Self { path, entries: Mutex::default(), last_use, fleet: None };
+                let tokens = Self::new(data, path, Vec::new());
                 let (token, entry) = generate(NewToken::first())?;
                 let first = first_token(data);
                 // In this order: the next start repairs a crash between the two.
                 write(&first, format!("{token}\n").as_bytes())?;
-                tokens.keep(&mut tokens.lock(), vec![entry])?;
+                tokens.keep(vec![entry])?;
                 Ok((tokens, Some(first)))
             }
             Err(error) => Err(TokenError::Io { path, error }),
         }
     }
 
-    /// Creates a token and returns it; it cannot be read later. Expired tokens make room.
+    fn new(data: &Path, path: PathBuf, entries: Vec<Entry>) -> Self {
+        Self {
+            path,
+            entries: Mutex::new(entries),
+            changes: Mutex::default(),
+            mapping: OnceLock::new(),
+            last_use: LastUse::open(data),
+            fleet: None,
+        }
+    }
+
+    /// Creates a token and returns it; it cannot be read later. It writes files. Expired tokens make room, and
+    /// so do the oldest ones of the same account.
     pub(crate) fn add(&self, new: NewToken) -> Result<(String, TokenInfo), TokenError> {
         let name = &new.name;
         if !(1..=MAX_NAME_BYTES).contains(&name.len()) || name.chars().any(char::is_control) {
@@ -230,27 +259,59 @@ impl Tokens {
         if new.expires.is_some_and(|at| at <= now) {
             return Err(TokenError::Past);
         }
-        let mut entries = self.lock();
-        let mut kept = entries.clone();
-        if kept.len() >= MAX_TOKENS {
-            kept.retain(|entry| !entry.is_expired(now));
+        let _change = self.change();
+        let mut gone = match &new.person {
+            Some(person) => self.oldest_of(person),
+            None => Vec::new(),
+        };
+        let mut kept = self.lock().clone();
+        kept.retain(|entry| !self.is_revoked(&entry.id) && !gone.contains(&entry.id));
+        let most = if new.person.is_some() { MAX_TOKENS_OF_PERSONS } else { MAX_TOKENS };
+        let of_kind = |entry: &&Entry| entry.person.is_some() == new.person.is_some();
+        if kept.iter().filter(of_kind).count() >= most {
+            gone.extend(kept.extract_if(.., |entry| entry.is_expired(now)).map(|entry| entry.id));
         }
-        if let Some(person) = &new.person {
-            let is_own = |entry: &Entry| entry.person.as_ref() == Some(person);
-            // The oldest is the first: new ones are added at the end.
-            while kept.iter().filter(|entry| is_own(entry)).count() >= MAX_TOKENS_OF_PERSON {
-                let Some(oldest) = kept.iter().position(is_own) else { break };
-                kept.remove(oldest);
-            }
-        }
-        if kept.len() >= MAX_TOKENS {
-            return Err(TokenError::Full);
+        if kept.iter().filter(of_kind).count() >= most {
+            return Err(TokenError::Full(most));
         }
         let (token, entry) = generate(new)?;
         let info = entry.info();
         kept.push(entry);
-        self.keep(&mut entries, kept)?;
+        // First: a token that this node forgets is not valid on the others.
+        self.revoke_in_fleet(&gone)?;
+        self.keep(kept)?;
         Ok((token, info))
+    }
+
+    /// The tokens of an account, on all nodes, that make room for another one.
+    fn oldest_of(&self, person: &str) -> Vec<String> {
+        let mut own = self.list();
+        own.retain(|token| token.person.as_deref() == Some(person));
+        // All are valid for the same time, so the oldest is the first to expire.
+        own.sort_by_key(|token| token.expires.map(|at| at.0));
+        let surplus = (own.len() + 1).saturating_sub(MAX_TOKENS_OF_PERSON);
+        own.into_iter().take(surplus).map(|token| token.id).collect()
+    }
+
+    /// Waits for other changes.
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn revoke_in_fleet(&self, ids: &[String]) -> Result<(), TokenError> {
+        let Some(fleet) = self.fleet.as_ref().filter(|_| !ids.is_empty()) else { return Ok(()) };
+        let path = self.path.with_file_name("fleet-tokens.json");
+        fleet.revoke(ids).map_err(|error| TokenError::Io { path, error })
+    }
+
+    /// States how accounts are mapped to rights, once.
+    pub(crate) fn set_mapping(&self, mapping: Mapping) {
+        let _ = self.mapping.set(mapping);
+    }
+
+    /// The rights of an account now; `None` if it has none.
+    pub(crate) fn rights_of(&self, account: &Account) -> Option<(Role, TokenScope)> {
+        self.mapping.get().and_then(|mapping| mapping(account))
     }
 
     /// Accepts the tokens of all nodes of a fleet from now on, and tells it those of this node.
@@ -267,26 +328,22 @@ impl Tokens {
         }
     }
 
-    /// Revokes a token, on all nodes of a fleet; false if there is none with this id.
+    /// Revokes a token, on all nodes of a fleet; false if there is none with this id. It writes files.
     pub(crate) fn revoke(&self, id: &str) -> Result<bool, TokenError> {
+        let _change = self.change();
         let all = self.list();
-        if all.iter().all(|token| token.id != id) {
-            return Ok(false);
-        }
+        let Some(token) = all.iter().find(|token| token.id == id) else { return Ok(false) };
         let is_admin = |token: &TokenInfo| {
             token.role == Role::Admin && token.scope.is_unlimited() && token.expires.is_none()
         };
-        if !all.iter().any(|token| is_admin(token) && token.id != id) {
+        if is_admin(token) && !all.iter().any(|other| is_admin(other) && other.id != id) {
             return Err(TokenError::Last);
         }
-        if let Some(fleet) = &self.fleet {
-            let path = self.path.with_file_name("fleet-tokens.json");
-            fleet.revoke(id).map_err(|error| TokenError::Io { path, error })?;
-        }
-        let mut entries = self.lock();
+        self.revoke_in_fleet(&[id.to_owned()])?;
+        let entries = self.lock().clone();
         let without: Vec<_> = entries.iter().filter(|entry| entry.id != id).cloned().collect();
         if without.len() < entries.len() {
-            self.keep(&mut entries, without)?;
+            self.keep(without)?;
         }
         Ok(true)
     }
@@ -325,7 +382,7 @@ impl Tokens {
         let token = found.ok_or(Unaccepted::Unknown)?;
         match token.expires {
             Some(at) if token.is_expired() => Err(Unaccepted::Expired(at)),
-            _ => Ok(caller(token)),
+            _ => self.caller(token).ok_or(Unaccepted::NoRights),
         }
     }
 
@@ -339,7 +396,17 @@ impl Tokens {
             let copies = self.fleet.as_ref()?.list();
             info_of(copies.iter().find(|copy| copy.id == id)?)
         });
-        token.filter(|token| !token.is_expired()).map(caller)
+        self.caller(token.filter(|token| !token.is_expired())?)
+    }
+
+    /// The caller of a token; `None` if it belongs to an account without rights.
+    fn caller(&self, token: TokenInfo) -> Option<Caller> {
+        let TokenInfo { id, name, role, scope, person, account, .. } = token;
+        let (role, scope) = match person {
+            None => (role, scope),
+            Some(_) => self.rights_of(&account?)?,
+        };
+        Some(Caller { id, name, role, scope, session: None, via: None })
     }
 
     /// Whether a token belongs to an account.
@@ -362,12 +429,13 @@ impl Tokens {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file on disk is authoritative.
-    fn keep(&self, entries: &mut Vec<Entry>, new: Vec<Entry>) -> Result<(), TokenError> {
+    /// The file on disk is authoritative. Of concurrent changes, only one gets here.
+    fn keep(&self, new: Vec<Entry>) -> Result<(), TokenError> {
         let error = |error| TokenError::Malformed { path: self.path.clone(), error };
         write(&self.path, &serde_json::to_vec_pretty(&new).map_err(error)?)?;
+        let mut entries = self.lock();
         *entries = new;
-        self.tell_fleet(entries);
+        self.tell_fleet(&entries);
         Ok(())
     }
 }
@@ -387,8 +455,9 @@ impl Entry {
             scope: self.scope.clone(),
             expires: self.expires,
             person: self.person.clone(),
+            account: self.account.clone(),
         };
-        TokenCopy { id, name, role: rights.to_string(), sha256 }
+        TokenCopy { id, name, role: rights.to_string(), sha256, expires: self.expires }
     }
 
     fn is_expired(&self, now: u64) -> bool {
@@ -405,6 +474,7 @@ impl Entry {
             created: self.created.map(UnixSeconds),
             last_used: None,
             person: self.person.clone(),
+            account: self.account.clone(),
         }
     }
 }
@@ -413,18 +483,13 @@ impl NewToken {
     /// The first token of a data folder.
     fn first() -> Self {
         let (name, scope) = ("first".to_owned(), TokenScope::default());
-        Self { name, role: Role::Admin, scope, expires: None, person: None }
+        Self { name, role: Role::Admin, scope, expires: None, person: None, account: None }
     }
-}
-
-fn caller(token: TokenInfo) -> Caller {
-    let TokenInfo { id, name, role, scope, .. } = token;
-    Caller { id, name, role, scope, session: None, via: None }
 }
 
 /// A token of another node; `None` if this version does not know its role, or what limits it.
 fn info_of(copy: &TokenCopy) -> Option<TokenInfo> {
-    let Rights { role, scope, expires, person } = copy.role.parse().ok()?;
+    let Rights { role, scope, expires, person, account } = copy.role.parse().ok()?;
     Some(TokenInfo {
         id: copy.id.clone(),
         name: copy.name.clone(),
@@ -434,6 +499,7 @@ fn info_of(copy: &TokenCopy) -> Option<TokenInfo> {
         created: None,
         last_used: None,
         person,
+        account,
     })
 }
 
@@ -445,10 +511,10 @@ pub fn first_token(data: &Path) -> PathBuf {
 
 fn generate(new: NewToken) -> Result<(String, Entry), TokenError> {
     let token = format!("{PREFIX}{}", secret()?);
-    let NewToken { name, role, scope, expires, person } = new;
+    let NewToken { name, role, scope, expires, person, account } = new;
     let (id, sha256) = (short_id()?, hash(&token));
     let created = Some(clock::now().as_secs());
-    Ok((token, Entry { id, name, role, sha256, scope, expires, created, person }))
+    Ok((token, Entry { id, name, role, sha256, scope, expires, created, person, account }))
 }
 
 /// An id that is not secret.

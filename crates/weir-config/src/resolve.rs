@@ -158,7 +158,7 @@ pub(crate) fn resolve(draft: &Draft, report: &mut Diagnostics) -> (Option<Config
     let fleet = resolver.fleet(&root);
     let listen = resolver.listeners(&root);
     resolver.warn_of_certificates(&root);
-    let admin = resolver.admin(&root);
+    let admin = resolver.admin(&root, &apis);
     resolver.warn_of_node_certificates(fleet.as_ref(), &admin);
     let drain = Drain::read(&root.object_or_empty("drain", Drain::SHAPE));
     let access_log = resolver.access_log(&root);

@@ -2,13 +2,14 @@
 //!
 //! A node makes a token in its own folder, and copies its hash to the database. It reads the tokens of the
 //! others when their revision has changed. The copy is kept in the data folder; it is trusted for an hour
-//! without the database. Revocations are trusted always: a node tells the database those that it has.
+//! without the database. Revocations are trusted always: a node tells the database those that it has. A token
+//! that has expired is deleted everywhere, and so is its revocation.
 
 use crate::database::{Connection, DatabaseError, Parameter};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +25,10 @@ const FILE: &str = "fleet-tokens.json";
 const TRUST: Duration = Duration::from_secs(60 * 60);
 /// Interval of writing the file if nothing but its time has changed.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
-/// Most tokens of a fleet that are read.
+/// Most tokens of a fleet that are read, and most revocations.
 const MAX_TOKENS: i64 = 10_000;
+/// Seconds for which an expired token, or its revocation, is kept: the clocks of nodes differ.
+const KEPT_SECONDS: u64 = 60 * 60;
 
 /// An admin token without its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,20 @@ pub struct TokenCopy {
     pub role: String,
     /// SHA-256 of the token, in lower-case hexadecimal digits.
     pub sha256: String,
+    /// When it expires, in seconds since 1970; `None`: never.
+    #[serde(default)]
+    pub expires: Option<u64>,
+}
+
+impl TokenCopy {
+    fn is_over(&self) -> bool {
+        is_over(self.expires)
+    }
+}
+
+/// Whether the end of a token is so long ago that no node accepts it any more.
+fn is_over(expires: Option<u64>) -> bool {
+    expires.is_some_and(|at| at.saturating_add(KEPT_SECONDS) <= clock::now().as_secs())
 }
 
 impl std::fmt::Debug for TokenCopy {
@@ -48,12 +65,35 @@ impl std::fmt::Debug for TokenCopy {
 }
 
 /// What the file has.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Copied {
     /// When the database confirmed it, in seconds since 1970.
     at: u64,
     tokens: Vec<TokenCopy>,
     revoked: BTreeSet<String>,
+    /// Ends of revoked tokens that expire, by id.
+    #[serde(default)]
+    ends: BTreeMap<String, u64>,
+}
+
+/// Revoked tokens: ids and ends.
+type Revoked = BTreeMap<String, Option<u64>>;
+
+impl Copied {
+    fn revoke(&mut self, id: String, expires: Option<u64>) {
+        if let Some(at) = expires {
+            self.ends.insert(id.clone(), at);
+        }
+        self.revoked.insert(id);
+    }
+
+    /// Removes what no node accepts any more.
+    fn purge(&mut self) {
+        self.tokens.retain(|token| !token.is_over());
+        let Self { revoked, ends, .. } = self;
+        revoked.retain(|id| !is_over(ends.get(id).copied()));
+        ends.retain(|id, _| revoked.contains(id));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +114,8 @@ struct State {
 pub struct TokenTable {
     path: PathBuf,
     state: Mutex<State>,
+    /// Held while the file is written; the state is not locked meanwhile.
+    writer: Mutex<()>,
 }
 
 impl TokenTable {
@@ -81,7 +123,7 @@ impl TokenTable {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn open(data: &Path) -> io::Result<Self> {
+    pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(FILE);
         let copied: Copied = match secret_file::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
@@ -92,7 +134,7 @@ impl TokenTable {
         let age = clock::now().as_secs().checked_sub(copied.at).map(Duration::from_secs);
         let confirmed = age.and_then(|age| Instant::now().checked_sub(age));
         let state = State { copied, confirmed, changed: true, ..State::default() };
-        Ok(Self { path, state: Mutex::new(state) })
+        Ok(Self { path, state: Mutex::new(state), writer: Mutex::default() })
     }
 
     /// Sets the tokens that this node has made.
@@ -102,19 +144,27 @@ impl TokenTable {
         state.changed = true;
     }
 
-    /// Revokes a token on all nodes: here at once.
+    /// Revokes tokens on all nodes: here at once. It writes a file.
     ///
     /// # Errors
-    /// The file cannot be written; the token is not revoked then.
-    pub fn revoke(&self, id: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
-        let is_new = state.copied.revoked.insert(id.to_owned());
-        if let Err(error) = self.write(&state.copied) {
-            if is_new {
-                state.copied.revoked.remove(id);
+    /// The file cannot be written; no token is revoked then.
+    pub fn revoke(&self, ids: &[String]) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        let mut copied = {
+            let state = self.state.lock();
+            let mut copied = state.copied.clone();
+            for id in ids {
+                let known = state.local.iter().chain(&state.copied.tokens);
+                let expires = known.filter(|token| token.id == *id).find_map(|token| token.expires);
+                copied.revoke(id.clone(), expires);
             }
-            return Err(error);
-        }
+            copied
+        };
+        copied.purge();
+        self.write(&copied)?;
+        let mut state = self.state.lock();
+        // Nobody else replaces it without the lock of the writer.
+        state.copied = copied;
         state.changed = true;
         Ok(())
     }
@@ -149,28 +199,54 @@ impl TokenTable {
         secret_file::replace(&self.path, &serde_json::to_vec(copied)?)
     }
 
-    /// Takes over what the database has. A revocation that it does not have yet stays.
-    fn publish(&self, tokens: Vec<TokenCopy>, revoked: BTreeSet<String>) -> io::Result<()> {
-        let mut state = self.state.lock();
-        state.copied.tokens = tokens;
-        state.copied.revoked.extend(revoked);
-        state.written = None;
-        self.confirm(&mut state)
+    /// Takes over what the database has. A revocation that it does not have yet stays. It writes a file.
+    fn publish(&self, tokens: Vec<TokenCopy>, revoked: Revoked) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        let copied = {
+            let mut state = self.state.lock();
+            state.copied.tokens = tokens;
+            for (id, expires) in revoked {
+                state.copied.revoke(id, expires);
+            }
+            state.copied.purge();
+            state.confirm();
+            state.written = Some(Instant::now());
+            state.copied.clone()
+        };
+        self.written(&copied)
     }
 
-    /// The database has confirmed the copy.
-    fn confirm(&self, state: &mut State) -> io::Result<()> {
-        state.confirmed = Some(Instant::now());
-        state.copied.at = clock::now().as_secs();
-        if state.written.is_none_or(|at| at.elapsed() >= WRITE_INTERVAL) {
-            self.write(&state.copied)?;
+    /// The database has confirmed the copy. Returns whether [`TokenTable::write_copy`] is due.
+    fn confirm(&self) -> bool {
+        let mut state = self.state.lock();
+        state.confirm();
+        state.written.is_none_or(|at| at.elapsed() >= WRITE_INTERVAL)
+    }
+
+    /// Writes the file.
+    fn write_copy(&self) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        let copied = {
+            let mut state = self.state.lock();
+            state.copied.purge();
             state.written = Some(Instant::now());
-        }
-        Ok(())
+            state.copied.clone()
+        };
+        self.written(&copied)
+    }
+
+    /// Writes the file; after an error, the next confirmation tries again.
+    fn written(&self, copied: &Copied) -> io::Result<()> {
+        self.write(copied).inspect_err(|_| self.state.lock().written = None)
     }
 }
 
 impl State {
+    fn confirm(&mut self) {
+        self.confirmed = Some(Instant::now());
+        self.copied.at = clock::now().as_secs();
+    }
+
     fn trusted(&self) -> impl Iterator<Item = &TokenCopy> {
         let is_trusted = self.confirmed.is_some_and(|at| at.elapsed() < TRUST);
         let tokens = if is_trusted { self.copied.tokens.as_slice() } else { &[] };
@@ -205,7 +281,10 @@ impl TokenCopier {
         let to_send = {
             let mut state = self.table.state.lock();
             let revoked: Vec<String> = state.copied.revoked.iter().cloned().collect();
-            std::mem::take(&mut state.changed).then(|| (state.local.clone(), revoked))
+            // Those that are over would be deleted again.
+            let local = state.local.iter().filter(|token| !token.is_over()).cloned();
+            let local: Vec<TokenCopy> = local.collect();
+            std::mem::take(&mut state.changed).then_some((local, revoked))
         };
         if let Some((local, revoked)) = to_send
             && let Err(error) = send(connection, node, &local, &revoked).await
@@ -216,13 +295,24 @@ impl TokenCopier {
         let sql = "SELECT tokens FROM weir.fleet WHERE one = 1";
         let revision = connection.one(sql, &[]).await?.try_get(0)?;
         if self.revision == Some(revision) {
-            let mut state = self.table.state.lock();
-            return Ok(self.table.confirm(&mut state)?);
+            if self.table.confirm() {
+                self.on_file(TokenTable::write_copy).await?;
+            }
+            return Ok(());
         }
         let (tokens, revoked) = read(connection).await?;
-        self.table.publish(tokens, revoked)?;
+        self.on_file(|table| table.publish(tokens, revoked)).await?;
         self.revision = Some(revision);
         Ok(())
+    }
+
+    /// Writes the file on a thread that may block.
+    async fn on_file(
+        &self,
+        work: impl FnOnce(&TokenTable) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let table = Arc::clone(&self.table);
+        tokio::task::spawn_blocking(move || work(&table)).await.map_err(io::Error::other)?
     }
 }
 
@@ -251,41 +341,58 @@ async fn send(
     let texts = |text: fn(&TokenCopy) -> &String| local.iter().map(text).collect::<Vec<_>>();
     let (ids, names) = (texts(|token| &token.id), texts(|token| &token.name));
     let (roles, hashes) = (texts(|token| &token.role), texts(|token| &token.sha256));
-    let insert = "INSERT INTO weir.token (id, name, role, sha256, node)
-         SELECT id, name, role, sha256, $5 FROM unnest($1, $2, $3, $4) AS t (id, name, role, sha256)
+    let expires: Vec<Option<i64>> =
+        local.iter().map(|token| token.expires.and_then(|at| i64::try_from(at).ok())).collect();
+    let insert = "INSERT INTO weir.token (id, name, role, sha256, expires, node)
+         SELECT id, name, role, sha256, expires, $6
+         FROM unnest($1, $2, $3, $4, $5) AS t (id, name, role, sha256, expires)
          ON CONFLICT (id) DO NOTHING";
-    let parameters: [Parameter<'_>; 5] = [
+    let parameters: [Parameter<'_>; 6] = [
         (&ids, Type::TEXT_ARRAY),
         (&names, Type::TEXT_ARRAY),
         (&roles, Type::TEXT_ARRAY),
         (&hashes, Type::TEXT_ARRAY),
+        (&expires, Type::INT8_ARRAY),
         (&node, Type::UUID),
     ];
     let transaction = connection.transaction().await?;
     let mut changed = transaction.execute(insert, &parameters).await?;
     let revoke = "UPDATE weir.token SET revoked = now() WHERE id = ANY ($1) AND revoked IS NULL";
     changed += transaction.execute(revoke, &[(&revoked, Type::TEXT_ARRAY)]).await?;
+    let over = i64::try_from(clock::now().as_secs().saturating_sub(KEPT_SECONDS)).unwrap_or(0);
+    // Here, because the table grows here only.
+    let delete = "DELETE FROM weir.token WHERE expires <= $1";
+    changed += transaction.execute(delete, &[(&over, Type::INT8)]).await?;
     if changed > 0 {
         transaction.execute("UPDATE weir.fleet SET tokens = tokens + 1", &[]).await?;
     }
     transaction.commit().await
 }
 
-/// All tokens that are not revoked, and the ids of those that are.
-async fn read(
-    connection: &Connection,
-) -> Result<(Vec<TokenCopy>, BTreeSet<String>), DatabaseError> {
-    let sql = "SELECT id, name, role, sha256, revoked IS NOT NULL FROM weir.token
-         ORDER BY made DESC LIMIT $1";
-    let (mut tokens, mut revoked) = (Vec::new(), BTreeSet::new());
+/// All tokens that are not revoked and have not expired, and those that are revoked. The newest, if there are
+/// too many: however many are revoked, they displace no other token.
+async fn read(connection: &Connection) -> Result<(Vec<TokenCopy>, Revoked), DatabaseError> {
+    let now = i64::try_from(clock::now().as_secs()).unwrap_or(i64::MAX);
+    let sql = "SELECT id, name, role, sha256, expires FROM weir.token
+         WHERE revoked IS NULL AND (expires IS NULL OR expires > $1)
+         ORDER BY made DESC LIMIT $2";
+    let parameters: [Parameter<'_>; 2] = [(&now, Type::INT8), (&MAX_TOKENS, Type::INT8)];
+    let seconds = |at: Option<i64>| at.and_then(|at| u64::try_from(at).ok());
+    let mut tokens = Vec::new();
+    for row in connection.query(sql, &parameters).await? {
+        tokens.push(TokenCopy {
+            id: row.try_get(0)?,
+            name: row.try_get(1)?,
+            role: row.try_get(2)?,
+            sha256: row.try_get(3)?,
+            expires: seconds(row.try_get(4)?),
+        });
+    }
+    let sql = "SELECT id, expires FROM weir.token WHERE revoked IS NOT NULL
+         ORDER BY revoked DESC LIMIT $1";
+    let mut revoked = Revoked::new();
     for row in connection.query(sql, &[(&MAX_TOKENS, Type::INT8)]).await? {
-        let id: String = row.try_get(0)?;
-        if row.try_get(4)? {
-            revoked.insert(id);
-            continue;
-        }
-        let (name, role, sha256) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-        tokens.push(TokenCopy { id, name, role, sha256 });
+        revoked.insert(row.try_get(0)?, seconds(row.try_get(1)?));
     }
     Ok((tokens, revoked))
 }
@@ -297,7 +404,7 @@ mod tests {
     fn token(id: &str) -> TokenCopy {
         let text = |text: &str| text.to_owned();
         let (role, sha256) = (text("viewer"), format!("hash of {id}"));
-        TokenCopy { id: text(id), name: text("ann"), role, sha256 }
+        TokenCopy { id: text(id), name: text("ann"), role, sha256, expires: None }
     }
 
     fn ids(table: &TokenTable) -> Vec<String> {
@@ -309,13 +416,15 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let table = TokenTable::open(data.path()).unwrap();
         assert_eq!(ids(&table), Vec::<String>::new());
-        table.publish(vec![token("a"), token("b")], BTreeSet::from(["c".to_owned()])).unwrap();
-        table.revoke("b").unwrap();
+        table
+            .publish(vec![token("a"), token("b")], Revoked::from([("c".to_owned(), None)]))
+            .unwrap();
+        table.revoke(&["b".to_owned()]).unwrap();
         assert_eq!((ids(&table), table.is_revoked("c")), (vec!["a".to_owned()], true));
         assert_eq!(table.find("hash of a"), Some(token("a")));
         assert_eq!(table.find("hash of b"), None);
         // Another revocation in the database does not undo this one.
-        table.publish(vec![token("a"), token("b")], BTreeSet::new()).unwrap();
+        table.publish(vec![token("a"), token("b")], Revoked::new()).unwrap();
         assert_eq!(ids(&table), ["a"]);
         let again = TokenTable::open(data.path()).unwrap();
         assert_eq!((ids(&again), again.is_revoked("b")), (vec!["a".to_owned()], true));
@@ -332,5 +441,36 @@ mod tests {
             assert_eq!(old.find("hash of a"), None);
         }
         assert!(!format!("{table:?}").contains("hash of"));
+    }
+    #[test]
+    fn a_token_that_has_expired_leaves_nothing_behind() {
+        let data = tempfile::tempdir().unwrap();
+        let table = TokenTable::open(data.path()).unwrap();
+        let now = clock::now().as_secs();
+        let ends = |id: &str, expires| TokenCopy { expires: Some(expires), ..token(id) };
+        let (over, soon) = (now - KEPT_SECONDS, now + 60);
+        table.set_local(vec![ends("here", over), ends("mine", soon)]);
+        table.publish(vec![ends("old", over), ends("new", soon)], Revoked::new()).unwrap();
+        assert_eq!(ids(&table), ["new"]);
+        let revoked = ["here", "mine", "new", "unknown"].map(str::to_owned);
+        table.revoke(&revoked).unwrap();
+        let others = Revoked::from([("far".to_owned(), Some(over)), ("near".to_owned(), None)]);
+        table.publish(Vec::new(), others).unwrap();
+        for table in [&table, &TokenTable::open(data.path()).unwrap()] {
+            let is_revoked = |id: &&str| table.is_revoked(id);
+            let kept = ["mine", "new", "unknown", "near"];
+            assert!(kept.iter().all(is_revoked), "those that somebody may have");
+            assert!(!["here", "far", "old"].iter().any(is_revoked));
+        }
+    }
+
+    #[test]
+    fn a_revocation_that_is_not_written_is_none() {
+        let data = tempfile::tempdir().unwrap();
+        let table = TokenTable::open(data.path()).unwrap();
+        table.publish(vec![token("a")], Revoked::new()).unwrap();
+        drop(data);
+        assert!(table.revoke(&["a".to_owned()]).is_err());
+        assert_eq!((ids(&table), table.is_revoked("a")), (vec!["a".to_owned()], false));
     }
 }

@@ -59,7 +59,7 @@ pub use search::{
 pub use segment_parts::{PART_FILES, SegmentParts};
 pub use tracker::{
     Export, ExportStep, MAX_SEARCH_TIMEOUT, SEARCH_TIMEOUT, Search, SearchError, Side, Tracker,
-    TrackerError,
+    TrackerError, is_permitted,
 };
 pub use verification::{Verification, Verified};
 

@@ -126,7 +126,7 @@ impl Query {
     /// Whether its hits reveal something about payloads, so that the caller needs the right to see
     /// them.
     #[must_use]
-    pub(crate) fn needs_payload(&self) -> bool {
+    pub fn needs_payload(&self) -> bool {
         self.root.any(&|term| {
             !matches!(term, Term::Name(..) | Term::Number(..) | Term::Id(..) | Term::Resolution(_))
         })
@@ -152,6 +152,16 @@ impl Query {
         }
         let equals = |api: &String| Term::Name(Name::Api, NameMatch::Equals(api.clone()));
         self.and(Node::Or(apis.iter().map(|api| Node::Term(equals(api))).collect()))
+    }
+
+    /// Whether it names no API but these; any if there are none.
+    pub(crate) fn names_only(&self, apis: &[String]) -> bool {
+        let is_other = |term: &Term| match term {
+            Term::Name(Name::Api, NameMatch::Equals(api)) => !apis.contains(api),
+            Term::Name(Name::Api, _) => true,
+            _ => false,
+        };
+        apis.is_empty() || !self.root.any(&is_other)
     }
 
     /// Whether it has a term for business keys.

@@ -123,6 +123,13 @@ pub(crate) fn parse(text: &str, payload: bool, apis: &[String]) -> Result<Query,
     Ok(query.of_apis(apis))
 }
 
+/// Whether somebody may read a query: they could execute it, and it names no API but these; any if there are
+/// none.
+#[must_use]
+pub fn is_permitted(text: &str, payload: bool, apis: &[String]) -> bool {
+    parse(text, payload, &[]).is_ok_and(|query| query.names_only(apis))
+}
+
 impl Tracker {
     /// Default timeout of a search: longer if it may have to fetch parts and segments.
     #[must_use]

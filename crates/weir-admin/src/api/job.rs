@@ -17,11 +17,13 @@ use weir_fleet::database::DatabaseError;
 use weir_resubmit::{FindItems, FoundItems, Resubmitter, SendItems, SentItems};
 use weir_store::clock::now_us;
 use weir_store::ledger::{Job, JobAction, NewJob};
-use weir_tracker::{Query as TransactionQuery, SearchError, TrackerError};
+use weir_tracker::{Query as TransactionQuery, SearchError, TrackerError, is_permitted};
 
 /// Longest query of a job, as of any search, and longest name of an operation.
 const MAX_QUERY_BYTES: usize = 4096;
 const MAX_NAME_BYTES: usize = 1024;
+/// In place of a query that its reader may not see.
+const HIDDEN: &str = "(hidden: it searches payloads)";
 /// Default and largest number of listed jobs.
 const JOBS: usize = 50;
 const MAX_JOBS: usize = 1000;
@@ -44,6 +46,7 @@ pub(super) fn check_rate(rate: Option<f64>) -> Result<()> {
     responses(
         (status = 201, description = "The job.", body = Job),
         (status = 400, description = "The query or the rate is invalid."),
+        (status = 403, description = "The query searches payloads, which the caller may not read."),
         (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<Job>)> {
     let new: NewJob = read(&body)?;
@@ -57,20 +60,19 @@ pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<
             "`query` has at most {MAX_QUERY_BYTES} bytes, `to` {MAX_NAME_BYTES}."
         )));
     }
+    call.may_select(&new.query)?;
     let details = json!({"rate": new.rate, "to": new.destination, "again": new.again,
         "run": new.run});
     call.audit(Action::MakeJob, new.query.as_str(), details.to_string()).await?;
     if let Some(fleet) = call.api.fleet_jobs() {
-        TransactionQuery::parse(&new.query, now_us()).map_err(SearchError::from)?;
         let job = fleet.new_job(&new, &call.caller.name).await.map_err(no_database)?;
         call.api.count(Resubmitter::count_created);
         return Ok((StatusCode::CREATED, Json(job)));
     }
     let create = move |resubmitter: &Resubmitter| {
-        TransactionQuery::parse(&new.query, now_us())?;
         let job = resubmitter.new_job(&new, &call.caller.name);
         let job = job.and_then(|job| resubmitter.ledger().with_counts(job));
-        Ok::<_, SearchError>(job.map_err(TrackerError::unreadable)?)
+        job.map_err(TrackerError::unreadable)
     };
     let job = call.api.resubmission(&call.api.jobs, create).await?;
     Ok((StatusCode::CREATED, Json(job)))
@@ -94,7 +96,8 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<Job>>> {
     let limit = super::transaction::limit(params.limit, JOBS, MAX_JOBS)?;
     if let Some(fleet) = call.api.fleet_jobs() {
-        return fleet.jobs(limit).await.map(Json).map_err(no_database);
+        let jobs = fleet.jobs(limit).await.map_err(no_database)?;
+        return Ok(Json(jobs.into_iter().map(|job| call.shown(job)).collect()));
     }
     let list = move |resubmitter: &Resubmitter| {
         let ledger = resubmitter.ledger();
@@ -102,7 +105,8 @@ pub(super) async fn list(
         let counted = jobs.map(|job| ledger.with_counts(job).map_err(TrackerError::unreadable));
         counted.collect::<Result<Vec<_>, _>>()
     };
-    call.api.resubmission(&call.api.jobs, list).await.map(Json)
+    let jobs = call.api.resubmission(&call.api.jobs, list).await?;
+    Ok(Json(jobs.into_iter().map(|job| call.shown(job)).collect()))
 }
 
 pub(super) fn number(text: &str) -> Result<i64> {
@@ -123,7 +127,7 @@ pub(super) const NO_JOB: Problem = Problem::fixed(
         (status = 200, description = "The job.", body = Job),
         (status = 404, description = "Unknown job.")))]
 pub(super) async fn show(call: Call, Path(text): Path<String>) -> Result<Json<Job>> {
-    call.api.job(number(&text)?).await.map(Json)
+    call.api.job(number(&text)?).await.map(|job| Json(call.shown(job)))
 }
 
 /// Run, pause or cancel a job
@@ -163,7 +167,7 @@ pub(super) async fn act(
     };
     match found {
         None => Err(NO_JOB),
-        Some((job, true)) => Ok(Json(job)),
+        Some((job, true)) => Ok(Json(call.shown(job))),
         Some((job, false)) => Err(Problem::new(
             StatusCode::CONFLICT,
             "job-over",
@@ -216,6 +220,24 @@ pub(super) async fn send_items(call: Call, body: Bytes) -> Result<Json<SentItems
 }
 
 impl Call {
+    /// Whether the caller may create a job for the hits of a query. The job finds words of payloads also for a
+    /// text that is an id, so this is stricter than for a search.
+    fn may_select(&self, query: &str) -> Result<()> {
+        let query = TransactionQuery::parse(query, now_us()).map_err(SearchError::from)?;
+        if query.needs_payload() && !self.caller.reads_payloads() {
+            return Err(self.caller.no_payloads("Searching payloads"));
+        }
+        Ok(())
+    }
+
+    /// A job as the caller may see it: the query may tell payloads.
+    pub(super) fn shown(&self, job: Job) -> Job {
+        if self.caller.reads_payloads() || is_permitted(&job.query, false, &[]) {
+            return job;
+        }
+        Job { query: HIDDEN.to_owned(), ..job }
+    }
+
     fn must_be_node(&self) -> Result<()> {
         if self.caller.via.is_some() { Ok(()) } else { Err(NODES_ONLY) }
     }

@@ -148,7 +148,7 @@ pub(super) async fn retry(
         }
     };
     let job = created.map_err(|blocker| problem(blocker, &states))?;
-    Ok((StatusCode::CREATED, Json(job)))
+    Ok((StatusCode::CREATED, Json(call.shown(job))))
 }
 
 fn problem(blocker: RetryBlocker, states: &str) -> Problem {

@@ -183,7 +183,7 @@ impl Call {
         let caller = &self.caller;
         let (token, name) = (caller.id.clone(), caller.name.clone());
         let (role, scope) = (caller.role, caller.scope.clone());
-        let rights = Rights { role, scope, expires: None, person: None };
+        let rights = Rights { role, scope, expires: None, person: None, account: None };
         Person { token, name, role: rights.to_string() }
     }
 

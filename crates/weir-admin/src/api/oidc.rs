@@ -1,14 +1,13 @@
 //! Sign-in with accounts of an identity provider. These endpoints need no token: they make one, or a session.
 
+pub(super) mod device;
+
 use super::{Api, Call, busy};
-use crate::audit::Action;
 use crate::host::Arrived;
-use crate::oidc::{self, DeviceStart, Exchange, Polled, ProviderError, SignIn};
+use crate::oidc::{self, Exchange, ProviderError, SignIn};
 use crate::problem::{Params, Problem, Result};
-use crate::role::Role;
-use crate::scope::TokenScope;
 use crate::session::{Holder, Person};
-use crate::tokens::{self, Caller, NewToken};
+use crate::tokens::{self, Caller};
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::Extension;
 use axum::Json;
@@ -24,7 +23,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use weir_config::Oidc;
-use weir_model::UnixSeconds;
 use weir_store::audit::AuditEvent;
 use weir_store::clock;
 
@@ -69,11 +67,12 @@ pub(super) struct StartParams {
         (status = 503, description = "The provider does not respond; the page says why.")))]
 pub(super) async fn start(
     State(api): State<Arc<Api>>,
+    arrived: Option<Extension<Arrived>>,
     Params(params): Params<StartParams>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let to = api.provider()?;
-    if !api.oidc.may_start() {
+    if !api.oidc.starts.take(arrived.map(|arrived| arrived.peer), Instant::now()) {
         return Err(busy("sign-ins"));
     }
     let discovery = match api.oidc.provider.discovery(&to).await {
@@ -136,17 +135,23 @@ pub(super) struct CallbackParams {
         (status = 503, description = "The provider does not respond.")))]
 pub(super) async fn callback(
     State(api): State<Arc<Api>>,
+    arrived: Option<Extension<Arrived>>,
     Params(params): Params<CallbackParams>,
     headers: HeaderMap,
 ) -> Result<Response> {
     let to = api.provider()?;
+    if !api.oidc.returns.take(arrived.map(|arrived| arrived.peer), Instant::now()) {
+        return Err(busy("sign-ins"));
+    }
     let cookie = api.read_oidc_cookie(&headers);
     let started = cookie.and_then(|cookie| api.oidc.sealer.open(cookie));
     let is_of = |started: &SignIn| {
         let state = params.state.as_deref().unwrap_or_default();
         oidc::is_same(state, &started.state) && started.issuer == to.settings.issuer
     };
-    let Some(started) = started.filter(is_of) else {
+    // Each works once: whoever has the cookie does not have weir ask the provider again and again.
+    let is_first = |started: &SignIn| api.oidc.use_state(started);
+    let Some(started) = started.filter(is_of).filter(is_first) else {
         return Ok(page(StatusCode::BAD_REQUEST, "The sign-in has ended", NOT_STARTED));
     };
     let forget = [(header::SET_COOKIE, api.oidc_cookie("", "Lax", 0))];
@@ -249,161 +254,6 @@ pub(super) async fn session(
     Ok(response)
 }
 
-/// A sign-in of the command line.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DeviceSignIn {
-    /// Secret by which the command asks for the result.
-    handle: String,
-    /// The code to be entered, or compared.
-    user_code: String,
-    /// Page of the provider.
-    verification_uri: String,
-    /// The same with the code, if the provider has such a page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verification_uri_complete: Option<String>,
-    /// Seconds between two requests for the result.
-    interval: u64,
-    /// Seconds until the sign-in ends.
-    expires_in: u64,
-}
-
-/// Start the sign-in of a command line with a device code (RFC 8628)
-#[utoipa::path(post, path = "/v1/oidc/device", tag = "session", security(()),
-    responses(
-        (status = 201, description = "What to show to the person.", body = DeviceSignIn),
-        (status = 404, description = "There is no identity provider."),
-        (status = 503, description = "The provider does not respond, or has no device codes.")))]
-pub(super) async fn start_device(State(api): State<Arc<Api>>) -> Result<Response> {
-    let to = api.provider()?;
-    if !api.oidc.may_start() {
-        return Err(busy("sign-ins"));
-    }
-    let code = api.oidc.provider.start_device(&to, &scope(&to.settings)).await.map_err(failed)?;
-    let issuer = &to.settings.issuer;
-    let verification_uri =
-        oidc::browser_url(&code.verification_uri, issuer, &[]).map_err(failed)?;
-    let complete = code.verification_uri_complete.as_deref();
-    let complete = complete.and_then(|url| oidc::browser_url(url, issuer, &[]).ok());
-    let Some(DeviceStart { handle, interval, expires_in }) =
-        api.oidc.devices.add(&code, Instant::now())?
-    else {
-        return Err(busy("sign-ins"));
-    };
-    let sign_in = DeviceSignIn {
-        handle,
-        user_code: code.user_code,
-        verification_uri,
-        verification_uri_complete: complete,
-        interval,
-        expires_in,
-    };
-    Ok((StatusCode::CREATED, Json(sign_in)).into_response())
-}
-
-/// The sign-in that a command asks for.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeviceHandle {
-    /// The handle.
-    handle: String,
-}
-
-/// A sign-in that is not complete.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DevicePending {
-    /// Seconds until the next request.
-    interval: u64,
-}
-
-/// The token of a command line.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DeviceToken {
-    /// The token. It is returned only here.
-    token: String,
-    /// Its id.
-    id: String,
-    /// Name of the account.
-    name: String,
-    /// Role.
-    role: Role,
-    /// What narrows the role.
-    scope: TokenScope,
-    /// When it expires (RFC 3339, UTC).
-    #[schema(value_type = String)]
-    expires: UnixSeconds,
-}
-
-/// Ask for the result of the sign-in of a command line
-#[utoipa::path(post, path = "/v1/oidc/device/token", tag = "session", security(()),
-    request_body = DeviceHandle,
-    responses(
-        (status = 200, description = "A token of the account.", body = DeviceToken),
-        (status = 202, description = "The person has not signed in yet.", body = DevicePending),
-        (status = 403, description = "The person has declined, or has no group with a role."),
-        (status = 410, description = "The sign-in has ended."),
-        (status = 503, description = "The provider does not respond.")))]
-pub(super) async fn device_token(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response> {
-    let to = api.provider()?;
-    let DeviceHandle { handle } = super::resubmit::read(&body)?;
-    let code = match api.oidc.devices.poll(&handle, Instant::now()) {
-        Polled::Ask(code) => code,
-        Polled::Wait(interval) => return Ok(pending(interval)),
-        Polled::Gone => return Err(GONE),
-    };
-    let form = [
-        ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
-        ("device_code", code.as_str()),
-    ];
-    let exchanged = api.oidc.provider.exchange(&to, &form, None).await;
-    let (claims, id_token) = match exchanged {
-        Ok(exchanged) => exchanged,
-        Err(ProviderError::Rejected(code)) if code == "authorization_pending" => {
-            return Ok(pending(api.oidc.devices.interval(&handle, Instant::now())));
-        }
-        Err(ProviderError::Rejected(code)) if code == "slow_down" => {
-            return Ok(pending(api.oidc.devices.slow_down(&handle, Instant::now())));
-        }
-        Err(ProviderError::Rejected(code)) => {
-            api.oidc.devices.end(&handle, Instant::now());
-            return Err(if code == "expired_token" { GONE } else { DECLINED });
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    api.oidc.devices.end(&handle, Instant::now());
-    match oidc::person(&to.settings, &claims, id_token) {
-        Err(who) => {
-            api.audit_rejected(who).await?;
-            Err(NO_ROLE)
-        }
-        Ok(person) => {
-            let token = make_token(api, person, &to.settings).await?;
-            Ok(Json(token).into_response())
-        }
-    }
-}
-
-/// A token of an account.
-async fn make_token(api: Arc<Api>, person: Person, settings: &Oidc) -> Result<DeviceToken> {
-    let call = Call { caller: caller(&person), api };
-    let Person { id: subject, name, role, scope, .. } = person;
-    let expires = clock::now().as_secs().saturating_add(settings.login.as_secs());
-    let new = NewToken { name, role, scope, expires: Some(expires), person: Some(subject) };
-    let tokens = &call.api.access()?.tokens;
-    let (token, info) = tokens.add(new)?;
-    if let Err(problem) = call.audit(Action::MakeToken, info.id.clone(), "weir login").await {
-        // Nobody has received the token yet.
-        tokens.revoke(&info.id)?;
-        return Err(problem);
-    }
-    call.wake_fleet();
-    let tokens::TokenInfo { id, name, role, scope, .. } = info;
-    Ok(DeviceToken { token, id, name, role, scope, expires: UnixSeconds(expires) })
-}
-
-fn pending(interval: u64) -> Response {
-    (StatusCode::ACCEPTED, Json(DevicePending { interval })).into_response()
-}
-
 fn caller(person: &Person) -> Caller {
     Caller {
         id: person.id.clone(),
@@ -432,11 +282,15 @@ impl Api {
         settings.url.clone().unwrap_or_else(own)
     }
 
-    fn oidc_cookie(&self, value: &str, same_site: &str, seconds: u64) -> String {
+    /// Whether browsers reach the admin listener with TLS only: its own, or that of a proxy.
+    pub(super) fn is_https(&self) -> bool {
         let is_https =
             |to: &Exchange| to.settings.url.as_ref().is_some_and(|url| url.starts_with("https://"));
-        let is_secure = self.sessions.is_secure() || self.provider().is_ok_and(|to| is_https(&to));
-        let secure = if is_secure { "; Secure" } else { "" };
+        self.sessions.is_secure() || self.provider().is_ok_and(|to| is_https(&to))
+    }
+
+    fn oidc_cookie(&self, value: &str, same_site: &str, seconds: u64) -> String {
+        let secure = if self.is_https() { "; Secure" } else { "" };
         let name = self.sessions.oidc_cookie_name();
         format!(
             "{name}={value}; Path={PATH}; HttpOnly; SameSite={same_site}; Max-Age={seconds}{secure}"
@@ -544,27 +398,6 @@ const USED: Problem = Problem::fixed(
     "used-code",
     "The sign-in has ended",
     "The code was used, is older than a minute, or of another browser; sign in again.",
-);
-
-const GONE: Problem = Problem::fixed(
-    StatusCode::GONE,
-    "sign-in-ended",
-    "The sign-in has ended",
-    "It took too long, or is complete already; start another one.",
-);
-
-const DECLINED: Problem = Problem::fixed(
-    StatusCode::FORBIDDEN,
-    "declined",
-    "The sign-in was declined",
-    "The identity provider has not signed the person in.",
-);
-
-const NO_ROLE: Problem = Problem::fixed(
-    StatusCode::FORBIDDEN,
-    "no-role",
-    "No access",
-    "None of the groups of the account has a role: see `admin.oidc.roles`.",
 );
 
 #[cfg(test)]

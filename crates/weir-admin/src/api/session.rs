@@ -87,13 +87,15 @@ pub(super) async fn show(call: Call) -> Json<Session> {
 #[utoipa::path(post, path = "/v1/session", tag = "session",
     responses(
         (status = 200, description = "The session.", body = Session),
+        (status = 409, description = "The call has a session, and no token."),
         (status = 503, description = "The audit log cannot be written.")))]
 pub(super) async fn start(
     call: Call,
     arrived: Option<Extension<Arrived>>,
     headers: HeaderMap,
 ) -> Result<Response> {
-    if call.caller.id.contains(':') {
+    // A session ends after twelve hours: it starts no other one. That of another node is its own.
+    if call.caller.session.is_some() || call.caller.via.is_some() {
         return Err(NO_TOKEN);
     }
     let holder = Holder::Token(call.caller.id.clone());
@@ -101,6 +103,15 @@ pub(super) async fn start(
 }
 
 impl Call {
+    /// Revokes the token of `weir login`, if that is what the call has, and audits the sign-out.
+    async fn sign_out(&self) -> Result<()> {
+        let id = &self.caller.id;
+        if self.caller.session.is_none() && self.api.access()?.tokens.is_of_person(id) {
+            self.revoke_token(id.clone()).await?;
+        }
+        self.audit(Action::SignOut, "", "").await
+    }
+
     /// Starts a session of the caller; a further sign-in replaces the session of the cookie.
     pub(super) async fn start_session(
         self,
@@ -112,7 +123,9 @@ impl Call {
         let now = Instant::now();
         self.api.sessions.end(headers, now);
         let client = Client::new(peer, headers);
-        let NewSession { cookie, csrf_token } = self.api.sessions.start(holder, client, now)?;
+        let is_https = self.api.is_https();
+        let NewSession { cookie, csrf_token } =
+            self.api.sessions.start(holder, client, is_https, now)?;
         let session = session(self, Some(csrf_token));
         Ok(([(header::SET_COOKIE, cookie)], session).into_response())
     }
@@ -122,7 +135,7 @@ const NO_TOKEN: Problem = Problem::fixed(
     StatusCode::CONFLICT,
     "no-token",
     "No admin token",
-    "The call has the session of an account; sign out, and sign in with a token.",
+    "A session starts no other one; send an admin token in `Authorization`.",
 );
 
 /// Create a ticket for a link
@@ -174,13 +187,10 @@ pub(super) async fn end(call: Call, headers: HeaderMap) -> Result<Response> {
         call.caller.session.as_ref().and_then(|_| call.api.sessions.of_cookie(&headers, now));
     // Sign-out also succeeds if the audit log cannot be written.
     let cookie = call.api.sessions.end(&headers, now);
-    let tokens = &call.api.access()?.tokens;
-    if call.caller.session.is_none() && tokens.is_of_person(&call.caller.id) {
-        tokens.revoke(&call.caller.id)?;
-        call.wake_fleet();
-    }
-    call.audit(Action::SignOut, "", "").await?;
     let cookie = [(header::SET_COOKIE, cookie)];
+    if let Err(problem) = call.sign_out().await {
+        return Ok((cookie, problem).into_response());
+    }
     if let Some(Holder::Person(person)) = holder
         && let Some(provider) = call.api.sign_out_url(&person, &headers)
     {

@@ -5,12 +5,13 @@ use crate::audit::Action;
 use crate::problem::{Problem, Result};
 use crate::role::Role;
 use crate::scope::TokenScope;
-use crate::tokens::{self, TokenError, TokenInfo};
+use crate::tokens::{self, TokenError, TokenInfo, Tokens};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use utoipa::ToSchema;
 use weir_store::clock;
 
@@ -65,14 +66,8 @@ pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<
     let NewToken { name, role, scope, expires_in } = new;
     let details = if scope.is_unlimited() { String::new() } else { scope.words() };
     let expires = expires_in.map(|seconds| clock::now().as_secs().saturating_add(seconds));
-    let new = tokens::NewToken { name, role, scope, expires, person: None };
-    let (token, info) = call.api.access()?.tokens.add(new)?;
-    if let Err(problem) = call.audit(Action::MakeToken, info.id.clone(), details).await {
-        // Nobody has received the token yet.
-        call.api.access()?.tokens.revoke(&info.id)?;
-        return Err(problem);
-    }
-    call.wake_fleet();
+    let new = tokens::NewToken { name, role, scope, expires, person: None, account: None };
+    let (token, info) = call.make_token(new, details).await?;
     Ok((StatusCode::CREATED, Json(CreatedToken { token, id: info.id })))
 }
 
@@ -86,17 +81,48 @@ pub(super) async fn create(call: Call, body: Bytes) -> Result<(StatusCode, Json<
         (status = 404, description = "Unknown token."),
         (status = 409, description = "It is the last token with the role admin.")))]
 pub(super) async fn revoke(call: Call, Path(id): Path<String>) -> Result<StatusCode> {
-    let tokens = &call.api.access()?.tokens;
-    if tokens.list().iter().all(|token| token.id != id) {
+    if call.api.access()?.tokens.list().iter().all(|token| token.id != id) {
         return Err(NONE);
     }
     call.audit(Action::RevokeToken, id.clone(), "").await?;
-    let is_revoked = tokens.revoke(&id)?;
-    call.wake_fleet();
+    let is_revoked = call.revoke_token(id).await?;
     if is_revoked { Ok(StatusCode::NO_CONTENT) } else { Err(NONE) }
 }
 
 impl Call {
+    /// Creates a token, if that can be audited.
+    pub(super) async fn make_token(
+        &self,
+        new: tokens::NewToken,
+        details: String,
+    ) -> Result<(String, TokenInfo)> {
+        let (token, info) = self.change_tokens(move |tokens| tokens.add(new)).await?;
+        if let Err(problem) = self.audit(Action::MakeToken, info.id.clone(), details).await {
+            // Nobody has received the token yet.
+            self.revoke_token(info.id).await?;
+            return Err(problem);
+        }
+        self.wake_fleet();
+        Ok((token, info))
+    }
+
+    /// Revokes a token; false if there is none with this id.
+    pub(super) async fn revoke_token(&self, id: String) -> Result<bool> {
+        let is_revoked = self.change_tokens(move |tokens| tokens.revoke(&id)).await?;
+        self.wake_fleet();
+        Ok(is_revoked)
+    }
+
+    /// Changes tokens on a thread that may block: files are written.
+    async fn change_tokens<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tokens) -> Result<T, TokenError> + Send + 'static,
+    ) -> Result<T> {
+        let tokens = Arc::clone(&self.api.access()?.tokens);
+        let changed = tokio::task::spawn_blocking(move || change(&tokens)).await;
+        Ok(changed.map_err(|_| TokenError::Aborted)??)
+    }
+
     /// Other nodes know of a change of tokens soon.
     pub(super) fn wake_fleet(&self) {
         self.api.sources.fleet.iter().for_each(weir_fleet::Handle::wake);
@@ -114,13 +140,16 @@ impl From<TokenError> for Problem {
         let detail = error.to_string();
         match error {
             TokenError::Name | TokenError::Scope | TokenError::Past => bad(&detail),
-            TokenError::Full | TokenError::Last => Self::new(
+            TokenError::Full(_) | TokenError::Last => Self::new(
                 StatusCode::CONFLICT,
                 "conflict",
                 "The token cannot be created or revoked",
                 detail,
             ),
-            TokenError::Io { .. } | TokenError::Malformed { .. } | TokenError::Random => Self::new(
+            TokenError::Io { .. }
+            | TokenError::Malformed { .. }
+            | TokenError::Random
+            | TokenError::Aborted => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "not-kept",
                 "The file of the tokens cannot be changed",

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 use weir_store::views::{self, MAX_VIEWS, SavedView, Views};
-use weir_tracker::TrackerError;
+use weir_tracker::{TrackerError, is_permitted};
 
 /// A view to be saved.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -25,16 +25,28 @@ pub(super) struct NewView {
 
 /// List the named views of the console
 ///
-/// In a fleet: those of all nodes.
+/// In a fleet: those of all nodes. Views with a query that the caller could not execute, or that names an API
+/// outside of the scope, are left out.
 #[utoipa::path(get, path = "/v1/views", tag = "views",
     responses(
         (status = 200, description = "The views, by name.", body = Vec<SavedView>),
         (status = 503, description = "The database of the fleet cannot be used.")))]
 pub(super) async fn list(call: Call) -> Result<Json<Vec<SavedView>>> {
-    if let Some(fleet) = &call.api.sources.fleet {
-        return fleet.views().await.map(Json).map_err(no_database);
+    let mut views = match &call.api.sources.fleet {
+        Some(fleet) => fleet.views().await.map_err(no_database)?,
+        None => call.api.views(Views::list).await?,
+    };
+    let (payload, apis) = (call.caller.reads_payloads(), &call.caller.scope.apis);
+    if !payload || !apis.is_empty() {
+        views.retain(|view| is_shown(&view.search, payload, apis));
     }
-    call.api.views(Views::list).await.map(Json)
+    Ok(Json(views))
+}
+
+/// Whether somebody may execute the query in an address.
+fn is_shown(search: &str, payload: bool, apis: &[String]) -> bool {
+    let mut pairs = url::form_urlencoded::parse(search.trim_start_matches('?').as_bytes());
+    pairs.all(|(name, value)| name != "q" || is_permitted(&value, payload, apis))
 }
 
 /// Save a view under a name, or replace the one with this name
@@ -101,3 +113,28 @@ fn full() -> Problem {
 }
 
 const NONE: Problem = Problem::not_found("Unknown view", "GET /v1/views lists the views.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_shown_to_those_who_may_execute_its_query() {
+        let orders = ["orders".to_owned()];
+        for (search, payload, apis, shown) in [
+            ("", false, &orders[..], true),
+            ("q=status%3A500&range=24h", false, &[][..], true),
+            ("q=body%3Aquokka", false, &[], false),
+            ("q=body%3Aquokka", true, &[], true),
+            ("q=key.order%3A4711&columns=a", false, &[], false),
+            ("%71=quokka", false, &[], false),
+            ("q=status%3A500&q=quokka", false, &[], false),
+            ("q=(", false, &[], false),
+            ("q=api%3Aorders+status%3A500", true, &orders, true),
+            ("q=api%3Aorders+OR+-api%3Aother", true, &orders, false),
+            ("q=api%3Ao*", true, &orders, false),
+        ] {
+            assert_eq!(is_shown(search, payload, apis), shown, "{search} {payload} {apis:?}");
+        }
+    }
+}

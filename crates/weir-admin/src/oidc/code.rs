@@ -72,6 +72,7 @@ mod tests {
             name: "Ann".to_owned(),
             role: Role::Viewer,
             scope: TokenScope::default(),
+            account: serde_json::from_str(r#"{"issuer":"i","groups":[]}"#).unwrap(),
             id_token: String::new(),
         };
         let add = || codes.add(person.clone(), now).unwrap();

@@ -3,8 +3,10 @@
 
 use super::provider::DeviceCode;
 use crate::tokens::{self, TokenError};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_config::Oidc;
 
 /// Maximum number of sign-ins at a time. They start at most once in an interval, and end after
 /// [`MAX_AGE`]; further ones are rejected.
@@ -26,10 +28,28 @@ struct Login {
     /// Hash of the handle.
     handle: String,
     device_code: String,
+    origin: DeviceOrigin,
     /// Seconds between two polls.
     interval: u64,
     next: Instant,
     until: Instant,
+}
+
+/// Where a sign-in was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceOrigin {
+    /// The provider, and the client at it, that have issued the device code.
+    pub(crate) issuer: String,
+    pub(crate) client_id: String,
+    /// Address of the command.
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl DeviceOrigin {
+    /// Whether the device code is of the same client at the same provider.
+    pub(crate) fn is_of(&self, settings: &Oidc) -> bool {
+        self.issuer == settings.issuer && self.client_id == settings.client_id
+    }
 }
 
 /// What the command line shows.
@@ -46,7 +66,7 @@ pub(crate) struct DeviceStart {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
     /// With this device code.
-    Ask(String),
+    Ask(String, DeviceOrigin),
     /// Not yet: in so many seconds.
     Wait(u64),
     /// There is no such sign-in any more.
@@ -58,6 +78,7 @@ impl DeviceLogins {
     pub(crate) fn add(
         &self,
         code: &DeviceCode,
+        origin: DeviceOrigin,
         now: Instant,
     ) -> Result<Option<DeviceStart>, TokenError> {
         let handle = tokens::secret()?;
@@ -70,6 +91,7 @@ impl DeviceLogins {
         all.push(Login {
             handle: tokens::hash(&handle),
             device_code: code.device_code.clone(),
+            origin,
             interval,
             next: now + Duration::from_secs(interval),
             until: now + age,
@@ -89,7 +111,7 @@ impl DeviceLogins {
             return Polled::Wait(rest.as_millis().div_ceil(1000) as u64);
         }
         login.next = now + Duration::from_secs(login.interval);
-        Polled::Ask(login.device_code.clone())
+        Polled::Ask(login.device_code.clone(), login.origin.clone())
     }
 
     /// The provider wants to be asked less often. Returns the new interval.
@@ -108,7 +130,7 @@ impl DeviceLogins {
     pub(crate) fn interval(&self, handle: &str, now: Instant) -> u64 {
         match self.poll(handle, now) {
             Polled::Wait(interval) => interval,
-            Polled::Ask(_) | Polled::Gone => DEFAULT_INTERVAL,
+            Polled::Ask(..) | Polled::Gone => DEFAULT_INTERVAL,
         }
     }
 
@@ -140,9 +162,14 @@ mod tests {
             expires_in: 100,
             interval: Some(2),
         };
-        let start = logins.add(&code, now).unwrap().unwrap();
+        let origin = DeviceOrigin {
+            issuer: "https://a".to_owned(),
+            client_id: "weir".to_owned(),
+            address: None,
+        };
+        let start = logins.add(&code, origin.clone(), now).unwrap().unwrap();
         let at = |seconds| now + Duration::from_secs(seconds);
-        let ask = Polled::Ask("d".to_owned());
+        let ask = Polled::Ask("d".to_owned(), origin.clone());
         assert_eq!(logins.poll("wrong", now), Polled::Gone);
         assert_eq!(logins.poll(&start.handle, now), Polled::Wait(2));
         assert_eq!(logins.poll(&start.handle, at(2)), ask);
@@ -151,10 +178,11 @@ mod tests {
         assert_eq!(logins.poll(&start.handle, at(10)), Polled::Wait(1));
         assert_eq!(logins.poll(&start.handle, at(11)), ask);
         assert_eq!(logins.poll(&start.handle, at(100)), Polled::Gone);
-        let other = logins.add(&code, now).unwrap().unwrap();
+        let other = logins.add(&code, origin.clone(), now).unwrap().unwrap();
         logins.end(&other.handle, now);
         assert_eq!(logins.poll(&other.handle, at(2)), Polled::Gone);
-        (0..MAX_LOGINS).for_each(|_| assert!(logins.add(&code, now).unwrap().is_some()));
-        assert!(logins.add(&code, now).unwrap().is_none());
+        (0..MAX_LOGINS)
+            .for_each(|_| assert!(logins.add(&code, origin.clone(), now).unwrap().is_some()));
+        assert!(logins.add(&code, origin.clone(), now).unwrap().is_none());
     }
 }

@@ -11,9 +11,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
@@ -26,10 +26,18 @@ use weir_store::clock;
 const MAX_RESPONSE_BYTES: usize = 512 << 10;
 /// Longest ID token in bytes.
 const MAX_ID_TOKEN_BYTES: usize = 16 << 10;
+/// Longest subject of an account in bytes.
+const MAX_SUBJECT_BYTES: usize = 255;
 /// Requests at a time; further ones fail at once.
 const MAX_REQUESTS: usize = 8;
 /// Time for which discovery document and keys are used.
 const FRESH: Duration = Duration::from_secs(600);
+/// Time for which they are used while they cannot be fetched again.
+const MAX_STALE: Duration = Duration::from_secs(3600);
+/// Time for which the provider is not asked again after a failure.
+const FAILURE_INTERVAL: Duration = Duration::from_secs(5);
+/// Sign-ins that wait for a fetch; further ones fail at once.
+const MAX_WAITERS: usize = 32;
 /// Shortest time between two fetches because of an unknown key.
 const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -72,13 +80,40 @@ struct Known {
 
 /// The provider, as far as it is known.
 pub(crate) struct Provider {
-    known: Mutex<Option<Known>>,
+    known: Mutex<Cache>,
+    /// Held by the one who fetches.
+    fetch: AsyncMutex<()>,
+    waiters: Semaphore,
     requests: Semaphore,
+}
+
+/// The last results.
+#[derive(Default)]
+struct Cache {
+    found: Option<Known>,
+    /// The last failure, if nothing was found since: of this issuer, at this time.
+    failed: Option<(String, ProviderError, Instant)>,
+}
+
+impl Cache {
+    /// What is known, not older than this.
+    fn found(&self, issuer: &str, age: Duration) -> Option<Known> {
+        let found = self.found.as_ref().filter(|known| known.discovery.issuer == issuer)?;
+        (found.at.elapsed() < age).then(|| found.clone())
+    }
+
+    /// The failure of the last fetch, if it is too early for another one.
+    fn failed(&self, issuer: &str) -> Option<ProviderError> {
+        let (of, error, at) = self.failed.as_ref()?;
+        (of == issuer && at.elapsed() < FAILURE_INTERVAL).then(|| error.clone())
+    }
 }
 
 impl Default for Provider {
     fn default() -> Self {
-        Self { known: Mutex::default(), requests: Semaphore::new(MAX_REQUESTS) }
+        let (known, fetch) = (Mutex::default(), AsyncMutex::default());
+        let (waiters, requests) = (Semaphore::new(MAX_WAITERS), Semaphore::new(MAX_REQUESTS));
+        Self { known, fetch, waiters, requests }
     }
 }
 
@@ -128,10 +163,7 @@ impl Provider {
 
     /// The discovery document, if it is known already.
     pub(crate) fn known_discovery(&self, to: &Exchange) -> Option<Arc<Discovery>> {
-        // Nobody waits here for a provider that does not respond.
-        let known = self.known.try_lock().ok()?;
-        let known = known.as_ref().filter(|known| known.discovery.issuer == to.settings.issuer)?;
-        Some(Arc::clone(&known.discovery))
+        Some(self.cache().found(&to.settings.issuer, Duration::MAX)?.discovery)
     }
 
     /// Exchanges a code for the claims of an ID token, and the token.
@@ -150,6 +182,13 @@ impl Provider {
         let id_token = id_token
             .ok_or_else(|| ProviderError::Failed("the provider returned no ID token".to_owned()))?;
         let claims = self.verify(to, &id_token, nonce).await?;
+        let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
+        // OpenID Connect Core 1.0 section 2: at most 255 characters of ASCII. It is the id in the audit log.
+        let is_subject = subject.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if !is_subject || !(1..=MAX_SUBJECT_BYTES).contains(&subject.len()) {
+            let error = "the subject of the ID token is no line of 1 to 255 characters of ASCII";
+            return Err(ProviderError::Failed(error.to_owned()));
+        }
         Ok((claims, id_token))
     }
 
@@ -188,17 +227,63 @@ impl Provider {
         verified.map_err(|error| ProviderError::Failed(error.to_string()))
     }
 
-    /// Discovery document and keys, not older than this.
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Discovery document and keys, not older than this. While they cannot be fetched, or another sign-in
+    /// fetches them, older ones are good enough, except for an unknown key.
     async fn known(&self, to: &Exchange, age: Duration) -> Result<Known, ProviderError> {
-        // One fetch at a time; others wait for its result.
-        let mut known = self.known.lock().await;
         let issuer = &to.settings.issuer;
-        if let Some(found) = known.as_ref()
-            && found.discovery.issuer == *issuer
-            && found.at.elapsed() < age
-        {
-            return Ok(found.clone());
+        let old = |cache: &Cache| cache.found(issuer, MAX_STALE).filter(|_| age == FRESH);
+        let (stale, failed) = {
+            let cache = self.cache();
+            if let Some(found) = cache.found(issuer, age) {
+                return Ok(found);
+            }
+            (old(&cache), cache.failed(issuer))
+        };
+        if let Some(error) = failed {
+            return stale.ok_or(error);
         }
+        let _fetch = match (self.fetch.try_lock(), stale) {
+            (Ok(fetch), _) => fetch,
+            (Err(_), Some(stale)) => return Ok(stale),
+            (Err(_), None) => {
+                let busy = |text: &str| ProviderError::Failed(text.to_owned());
+                let waiter = self.waiters.try_acquire();
+                let _waiter = waiter.map_err(|_| busy("too many sign-ins wait; try again"))?;
+                let fetch = tokio::time::timeout(to.settings.timeout, self.fetch.lock()).await;
+                let fetch = fetch.map_err(|_| busy("the provider has not responded yet"))?;
+                // Somebody else has just asked.
+                let cache = self.cache();
+                if let Some(found) = cache.found(issuer, age) {
+                    return Ok(found);
+                }
+                if let Some(error) = cache.failed(issuer) {
+                    return Err(error);
+                }
+                drop(cache);
+                fetch
+            }
+        };
+        let fetched = self.fetch(to).await;
+        let mut cache = self.cache();
+        match fetched {
+            Ok(found) => {
+                *cache = Cache { found: Some(found.clone()), failed: None };
+                Ok(found)
+            }
+            Err(error) => {
+                cache.failed = Some((issuer.clone(), error.clone(), Instant::now()));
+                old(&cache).ok_or(error)
+            }
+        }
+    }
+
+    /// Fetches discovery document and keys.
+    async fn fetch(&self, to: &Exchange) -> Result<Known, ProviderError> {
+        let issuer = &to.settings.issuer;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let (status, body) = self.send(to, Method::GET, &url, None, None).await?;
         let discovery: Discovery = document(status, &body, "discovery document")?;
@@ -212,9 +297,7 @@ impl Provider {
             return Err(ProviderError::Failed(format!("the key set has the status {status}")));
         }
         let keys = ProviderKeys::parse(&body).map_err(ProviderError::Failed)?;
-        let found = Known { discovery: discovery.into(), keys: keys.into(), at: Instant::now() };
-        *known = Some(found.clone());
-        Ok(found)
+        Ok(Known { discovery: discovery.into(), keys: keys.into(), at: Instant::now() })
     }
 
     /// Sends a form with the credential of the client.
@@ -413,5 +496,76 @@ mod tests {
         assert_eq!(encode(&[("a", "b c&d"), ("e", "f")]), "a=b%20c%26d&e=f");
         let url = browser_url("https://a/x?y=1", "https://a", &[("q", "a b&c")]).unwrap();
         assert_eq!(url, "https://a/x?y=1&q=a+b%26c");
+    }
+
+    /// The key of RFC 7515, appendix A.3.
+    const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"a","alg":"ES256",
+        "x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+        "y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+
+    /// A provider that closes every connection, and the number of those.
+    async fn failing() -> (Exchange, Arc<std::sync::atomic::AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = format!("http://{}", listener.local_addr().unwrap());
+        let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let seen = Arc::clone(&count);
+        tokio::spawn(async move {
+            while listener.accept().await.is_ok() {
+                seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        let text = format!(
+            "admin: {{oidc: {{issuer: \"{issuer}\", client_id: weir, roles: [{{group: a}}]}}}}\n"
+        );
+        let loaded = weir_gateway::configuration::load_text("weir.yaml", &text);
+        let settings = loaded.map_err(|found| format!("{found:?}")).unwrap().config.admin.oidc;
+        (Exchange { settings: Arc::new(*settings.unwrap()), tls: None }, count)
+    }
+
+    #[tokio::test]
+    async fn a_provider_that_fails_is_not_asked_by_everybody() {
+        let (to, count) = failing().await;
+        let provider = Provider::default();
+        let first = provider.discovery(&to).await.unwrap_err();
+        for _ in 0..20 {
+            assert_eq!(provider.discovery(&to).await.unwrap_err(), first);
+        }
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
+        let (_, error, at) = provider.cache().failed.clone().unwrap();
+        let then = at - FAILURE_INTERVAL;
+        provider.cache().failed = Some((to.settings.issuer.clone(), error, then));
+        assert!(provider.discovery(&to).await.is_err());
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 2, "after a while it is");
+    }
+
+    #[tokio::test]
+    async fn what_is_known_is_used_while_the_provider_fails() {
+        let (to, _) = failing().await;
+        let provider = Provider::default();
+        let known = |age: Duration| {
+            let document = serde_json::json!({
+                "issuer": to.settings.issuer,
+                "authorization_endpoint": "http://127.0.0.1/a",
+                "token_endpoint": "http://127.0.0.1/t",
+                "jwks_uri": "http://127.0.0.1/k",
+            });
+            let discovery: Discovery = serde_json::from_value(document).unwrap();
+            let keys = ProviderKeys::parse(KEYS.as_bytes()).unwrap();
+            let at = Instant::now() - age;
+            *provider.cache() = Cache {
+                found: Some(Known { discovery: discovery.into(), keys: keys.into(), at }),
+                failed: None,
+            };
+        };
+        known(FRESH);
+        assert!(provider.discovery(&to).await.is_ok(), "the fetch fails");
+        assert!(provider.discovery(&to).await.is_ok(), "and is not repeated");
+        known(FRESH);
+        let fetch = provider.fetch.lock().await;
+        assert!(provider.discovery(&to).await.is_ok(), "somebody else fetches");
+        drop(fetch);
+        assert!(provider.known(&to, UNKNOWN_KEY_INTERVAL).await.is_err(), "for an unknown key");
+        known(MAX_STALE);
+        assert!(provider.discovery(&to).await.is_err(), "not for ever");
     }
 }

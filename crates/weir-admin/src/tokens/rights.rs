@@ -3,6 +3,7 @@
 //! Without limits the text is the name of the role. With limits, JSON follows after a space: a version
 //! of weir that knows no limits does not know such a role either, and rejects the token.
 
+use crate::account::Account;
 use crate::role::Role;
 use crate::scope::TokenScope;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub(crate) struct Rights {
     pub(crate) expires: Option<u64>,
     /// Subject of the account that they belong to.
     pub(crate) person: Option<String>,
+    /// What the rights of the account depend on.
+    pub(crate) account: Option<Account>,
 }
 
 /// The part after the role.
@@ -30,6 +33,8 @@ struct Limits {
     expires: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     person: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<Account>,
 }
 
 /// The text is of a later version, or wrong.
@@ -39,9 +44,9 @@ pub(crate) struct UnknownRights;
 
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { role, scope, expires, person } = self.clone();
+        let Self { role, scope, expires, person, account } = self.clone();
         f.write_str(role.name())?;
-        let limits = Limits { scope, expires, person };
+        let limits = Limits { scope, expires, person, account };
         if limits == Limits::default() {
             return Ok(());
         }
@@ -60,8 +65,8 @@ impl FromStr for Rights {
             }
         };
         let role = role.parse().map_err(|_| UnknownRights)?;
-        let Limits { scope, expires, person } = limits;
-        Ok(Self { role, scope, expires, person })
+        let Limits { scope, expires, person, account } = limits;
+        Ok(Self { role, scope, expires, person, account })
     }
 }
 
@@ -77,6 +82,7 @@ mod tests {
             scope: TokenScope::default(),
             expires: None,
             person: None,
+            account: None,
         };
         assert_eq!(plain.to_string(), "operator");
         assert_eq!("operator".parse(), Ok(plain.clone()));

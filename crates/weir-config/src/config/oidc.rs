@@ -35,6 +35,8 @@ settings! {
         tls = by_hand(Kind::Object(&UPSTREAM_TLS)),
         /// Timeout of a request to the provider; maximum 30s.
         pub timeout: Duration = positive().default("5s"),
+        /// `weir login` is possible. Without it, no command signs in with a device code.
+        pub device: bool = boolean().default("true"),
         /// Time after which the sign-in of `weir login` ends; from 5m to 24h.
         pub login: Duration = positive().default("12h"),
     } given {
@@ -77,7 +79,7 @@ settings! {
         group = by_hand(Kind::Text).required(),
         /// Role.
         pub role: AdminRole = choice().default("viewer"),
-        /// Only these APIs.
+        /// Only these APIs: 1 to 64 names.
         pub apis: Vec<String> = texts(Kind::OneOrMany(&Kind::Format(format::NAME))).absent("all"),
         /// How much of a transaction is visible: `counts`, `metadata` or `payloads`.
         pub depth: AdminDepth = choice().default("payloads"),

@@ -148,7 +148,12 @@ impl Resolver<'_> {
         }
     }
 
-    fn known_names(&mut self, what: &str, nodes: &[Node], known: &[&str]) -> Vec<String> {
+    pub(super) fn known_names(
+        &mut self,
+        what: &str,
+        nodes: &[Node],
+        known: &[&str],
+    ) -> Vec<String> {
         let found = nodes.iter().filter_map(|node| self.one_of(what, node, known));
         found.map(|index| known[index].to_owned()).collect()
     }

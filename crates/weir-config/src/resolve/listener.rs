@@ -3,7 +3,7 @@
 use super::{Fields, Resolver};
 use crate::config::listener::{LISTEN, networks};
 use crate::config::tls::{CERTIFICATE, CLIENT_CERTIFICATES};
-use crate::config::{Admin, ClientCertificates, Listener, Oidc, Tls};
+use crate::config::{Admin, Api, ClientCertificates, Listener, Oidc, Tls};
 use ipnet::IpNet;
 use weir_document::draft::{Data, Node};
 use weir_document::finding::codes;
@@ -137,13 +137,13 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn admin(&mut self, root: &Fields<'_>) -> Admin {
+    pub(super) fn admin(&mut self, root: &Fields<'_>, apis: &[Api]) -> Admin {
         let fields = root.object_or_empty("admin", Admin::SHAPE);
         let tls = fields.get("tls").and_then(|node| self.listener_tls(node));
         let clients = fields.object("client_certificates", &CLIENT_CERTIFICATES);
         let is_tls = fields.get("tls").is_some();
         let clients = clients.and_then(|clients| self.client_certificates(&clients, is_tls));
-        let oidc = fields.object("oidc", Oidc::SHAPE).and_then(|oidc| self.oidc(&oidc));
+        let oidc = fields.object("oidc", Oidc::SHAPE).and_then(|oidc| self.oidc(&oidc, apis));
         Admin { tls, clients, oidc: oidc.map(Box::new), ..Admin::read(&fields) }
     }
 }

@@ -3,7 +3,7 @@
 use super::upstream::is_local;
 use super::{Fields, Resolver};
 use crate::config::tls::UPSTREAM_TLS;
-use crate::config::{GroupRights, Oidc, Scheme, Target};
+use crate::config::{Api, GroupRights, Oidc, Scheme, Target};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use weir_document::draft::Node;
@@ -12,12 +12,14 @@ use weir_document::shape::format::target;
 
 /// Maximum timeout of a request to the provider.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most APIs of a group.
+const MAX_APIS: usize = 64;
 /// Times after which a sign-in of the command line may end.
 const LOGIN: RangeInclusive<Duration> = Duration::from_secs(300)..=Duration::from_secs(24 * 3600);
 
 impl Resolver<'_> {
     /// `admin.oidc`.
-    pub(super) fn oidc(&mut self, fields: &Fields<'_>) -> Option<Oidc> {
+    pub(super) fn oidc(&mut self, fields: &Fields<'_>, apis: &[Api]) -> Option<Oidc> {
         let node = fields.get("issuer")?;
         let (issuer, server) = self.oidc_url(node)?;
         let url = match fields.get("url") {
@@ -37,6 +39,7 @@ impl Resolver<'_> {
         for item in fields.many("roles") {
             let fields = Fields::new(item, GroupRights::SHAPE);
             let group = fields.line("group")?.to_owned();
+            self.apis_of_group(&fields, apis);
             roles.push(GroupRights::read(&fields, group));
         }
         if roles.is_empty() {
@@ -65,6 +68,18 @@ impl Resolver<'_> {
             }
         }
         Some(oidc)
+    }
+
+    /// The names of APIs. An empty list would be no limit: the shape rejects it.
+    fn apis_of_group(&mut self, fields: &Fields<'_>, apis: &[Api]) {
+        let Some(node) = fields.get("apis") else { return };
+        let names = fields.many("apis");
+        if names.len() > MAX_APIS {
+            let fault = Fault::value(format!("`apis` has at most {MAX_APIS} names"));
+            self.fault(node, fault.help("leave `apis` out for all APIs"));
+        }
+        let known: Vec<&str> = apis.iter().map(|api| api.name.as_str()).collect();
+        self.known_names("API", names, &known);
     }
 
     /// A URL without query and fragment, and its server.

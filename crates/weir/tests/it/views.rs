@@ -31,7 +31,9 @@ fn views_are_those_of_all_users_and_kept() {
     weir.signal(Signal::TERM);
     weir.wait();
     weir.restart(&[]);
-    let views = get(&weir, "/v1/views", viewer).json();
+    let hidden = get(&weir, "/v1/views", viewer).json();
+    assert_eq!(hidden.as_array().unwrap().len(), 1, "words need payloads: {hidden}");
+    let views = get(&weir, "/v1/views", operator).json();
     assert_eq!(views.as_array().unwrap().len(), 2, "{views}");
     assert_eq!(
         (&views[0]["name"], &views[0]["who"]),

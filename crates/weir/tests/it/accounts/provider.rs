@@ -185,6 +185,18 @@ fn an_account_signs_in_with_the_role_of_its_group_and_out_again() {
     assert_eq!(browser.open(&format!("{origin}/v1/session"), &[]).status, 401, "no CSRF token");
     assert_eq!(browser.open(&format!("{origin}/v1/live"), &with).status, 403, "out of scope");
     let first = first_token(server);
+    let reload = |from: &str, to: &str| {
+        let file = server.dir().join("weir.yaml");
+        let text = std::fs::read_to_string(&file).unwrap().replace(from, to);
+        std::fs::write(file, text).unwrap();
+        ask(server, "POST", "/v1/configuration/reload", Some(&first), "");
+    };
+    // The roles of the configuration in force count, not those of the sign-in.
+    let status = || browser.open(&format!("{origin}/v1/session"), &with).status;
+    reload("group: support", "group: others");
+    assert_eq!(status(), 401);
+    reload("group: others", "group: support");
+    assert_eq!(status(), 200);
     let listed = get(server, "/v1/sessions", &first).json();
     assert_eq!(
         (&listed[0]["holder"], &listed[0]["name"]),
@@ -220,6 +232,26 @@ fn an_account_without_a_group_is_rejected_and_so_is_a_forged_return() {
     let started = browser.open(&format!("{origin}/v1/oidc/start"), &[]);
     assert!(started.url.contains("/interaction/"), "{started:?}");
     assert_eq!(browser.open(&format!("{callback}wrong"), &[]).status, 400);
+    // Nobody asks the provider with the code of another one, and a state works once.
+    let browser = Browser::new();
+    let start = format!("{origin}/v1/oidc/start");
+    let state = |page: &Page| {
+        let state = page.location.split_once("&state=").unwrap().1;
+        state.split('&').next().unwrap().to_owned()
+    };
+    let to_provider = browser.open(&start, &["--no-location"]);
+    let returned = format!("{callback}{}&iss=", state(&to_provider));
+    let forged = browser.open(&format!("{returned}https://evil.example.com"), &[]);
+    assert_eq!(forged.status, 400);
+    assert!(forged.text.contains("of another identity provider"), "{forged:?}");
+    let browser = Browser::new();
+    let to_provider = browser.open(&start, &["--no-location"]);
+    let returned = format!("{callback}{}&iss={}", state(&to_provider), signing.provider.issuer);
+    let cookies = std::fs::read(browser.file("jar")).unwrap();
+    assert_eq!(browser.open(&returned, &[]).status, 503, "the provider rejects the code");
+    std::fs::write(browser.file("jar"), cookies).unwrap();
+    let again = browser.open(&returned, &[]);
+    assert_eq!(again.status, 400, "{again:?}");
     let open = format!("{origin}/v1/oidc/start?from=https://evil.example.com/console/");
     let browser = Browser::new();
     let login = browser.open(&open, &[]);
@@ -289,6 +321,20 @@ fn the_command_line_signs_in_with_a_device_code() {
     let tokens = get(&signing.server, "/v1/tokens", &first).json();
     assert_eq!(tokens[1]["person"], "oidc:bob+ops", "{tokens}");
     assert!(tokens[1]["expires"].is_string(), "{tokens}");
+    let audit = get(&signing.server, "/v1/audit?action=make-token", &first).json();
+    let details = "weir login; started from 127.0.0.1, issued to 127.0.0.1";
+    assert_eq!(audit[0]["details"], details, "{audit}");
+    let configured = signing.server.dir().join("weir.yaml");
+    let text = std::fs::read_to_string(&configured).unwrap();
+    let reload = |text: &str| {
+        std::fs::write(&configured, text).unwrap();
+        ask(&signing.server, "POST", "/v1/configuration/reload", Some(&first), "");
+    };
+    reload(&text.replace("group: ops", "group: others"));
+    assert!(!weir(&["search", ""]).output().unwrap().status.success(), "its group has no role");
+    reload(&text.replace("    name: Test\n", "    name: Test\n    device: false\n"));
+    assert_eq!(ask(&signing.server, "POST", "/v1/oidc/device", None, "").status, 404);
+    reload(&text);
     assert!(weir(&["logout"]).output().unwrap().status.success());
     assert_eq!(get(&signing.server, "/v1/tokens", &first).json().as_array().unwrap().len(), 1);
     assert!(!std::fs::read_to_string(&file).unwrap().contains("wadm_"));

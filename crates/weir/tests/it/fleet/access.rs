@@ -52,6 +52,21 @@ fn a_token_of_one_node_works_on_all_until_any_revokes_it() {
     assert_eq!(database.query("SELECT count(*) FROM weir.token WHERE revoked IS NULL"), "2");
     let stored = database.query("SELECT string_agg(sha256 || name, ' ') FROM weir.token");
     assert!(!stored.contains(&token[5..]), "only a hash is stored");
+    // What has expired is deleted, also its revocation.
+    let body = r#"{"name": "ann", "role": "viewer", "expires_in": 600}"#;
+    let ending = ask(&one, "POST", "/v1/tokens", Some(&first_token(&one)), body).json();
+    let ending = ending["id"].as_str().unwrap();
+    let count =
+        |rows: &str| database.query(&format!("SELECT count(*) FROM weir.token WHERE {rows}"));
+    let ends = "expires BETWEEN extract(epoch FROM now()) AND extract(epoch FROM now()) + 600";
+    eventually("its end is known", || count(ends) == "1");
+    eventually("it is known", || text(&two, &["token", "list"]).contains(ending));
+    assert_eq!(revoke(&two, ending), 204);
+    eventually("it is revoked", || count(&format!("{ends} AND revoked IS NOT NULL")) == "1");
+    database.query(&format!("UPDATE weir.token SET expires = 1 WHERE {ends}"));
+    make(&two, "viewer");
+    eventually("both are deleted", || count("expires IS NOT NULL") == "0");
+    assert_eq!(status(&one, &token), 401);
 }
 
 #[test]
