@@ -132,7 +132,9 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const known = useQuery({ queryKey: ["apis", "names"], queryFn: () => data<Schemas["ApiInfo"][]>(api.GET("/v1/apis")), staleTime: 60_000 });
   const create = useMutation({
     mutationFn: () => {
-      const body = { name, role, scope: { apis, depth, resubmit }, ...(expires ? { expires_in: expires } : {}) };
+      // An empty list is no scope: without one, all APIs are in it.
+      const scope = { ...(apis.length > 0 && { apis }), depth, resubmit } as Schemas["TokenScope"];
+      const body = { name, role, scope, ...(expires ? { expires_in: expires } : {}) };
       return data<Schemas["CreatedToken"]>(api.POST("/v1/tokens", { body }));
     },
     onSuccess: () => void queries.invalidateQueries({ queryKey: ["tokens"] }),
