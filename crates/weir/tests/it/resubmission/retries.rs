@@ -68,7 +68,9 @@ fn the_retry_of_a_job_made_with_again_sends_what_it_sent() {
     let sent: Vec<String> = (0..3).map(|n| place(&weir, &format!("{n}"))).collect();
     indexed(&weir);
     backend.response(200);
-    sent.iter().for_each(|id| succeeds(&weir, id, &as_it_was()));
+    for id in &sent {
+        succeeds(&weir, id, &as_it_was());
+    }
     backend.response(503);
     let again = json!({"query": "state:failed", "rate": 500, "again": true, "run": true});
     let number = job(&weir, &again);
