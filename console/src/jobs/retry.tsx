@@ -45,7 +45,7 @@ export function RetryDialog({ job, onClose }: { job: Job; onClose: () => void })
       onClose={onClose}
       footer={<DialogButtons action="Preview" disabled={selected.length === 0 || !(Number(rate) > 0) || create.isPending} onAction={() => create.mutate()} onCancel={onClose} />}
     >
-      <p>A new job is created. Nothing is sent before you run it, and nothing that was sent, resolved or dismissed since is sent.</p>
+      <p>A new job is created. Nothing is sent before you run it. What was sent, resolved or dismissed since is left out unless you include it.</p>
       <fieldset className="choices">
         <legend className="sr-only">Transactions</legend>
         {offered.map((choice) => (
