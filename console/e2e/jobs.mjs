@@ -65,6 +65,7 @@ async function jobs({ server, browser }) {
   await signIn(page, server, "operator");
   await page.goto(`${server.admin}/console/jobs/${number}`);
   await page.getByRole("button", { name: "Retry…" }).click();
+  await page.getByRole("checkbox", { name: "Also what was sent, resolved or dismissed since" }).waitFor();
   await picture(page, "retry");
   assert.deepEqual(await violations(page), []);
   await page.getByRole("dialog").getByRole("button", { name: "Preview" }).click();
@@ -133,12 +134,14 @@ async function views({ server, browser }) {
   await other.page.locator('[role=row][aria-selected="true"]').waitFor();
   assert.equal(await other.page.getByRole("cell", { name: "V-1" }).count(), 0, "keys are payload");
   assert.deepEqual(await violations(other.page), []);
-  await other.page.goto(`${server.admin}/console/`);
+  await other.page.goto(`${server.admin}/console/compare?a=x&b=y&compare=previous`);
   await other.page.getByRole("button", { name: /^Go to/ }).click();
   await other.page.getByRole("combobox", { name: "Go to" }).fill("Orders that");
   await other.page.getByRole("option", { name: /Orders that fail/ }).click();
   await other.page.waitForURL(/columns=.*key\.order/);
-  assert.equal(new URL(other.page.url()).searchParams.get("q"), "api:orders status:500");
+  const opened = new URL(other.page.url()).searchParams;
+  assert.equal(opened.get("q"), "api:orders status:500");
+  assert.deepEqual(["a", "b", "compare", "selected"].filter((name) => opened.has(name)), [], "of the page before");
   assert.deepEqual(other.problems, []);
   await other.context.close();
 

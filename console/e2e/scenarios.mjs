@@ -439,6 +439,15 @@ async function keys({ server, browser }) {
   await page.getByRole("heading", { name: /orders/ }).first().waitFor();
   await page.keyboard.press("u");
   await rows.first().waitFor();
+  // Links and buttons beside the list are activated as on any page.
+  await page.getByRole("button", { name: "Keyboard shortcuts" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "APIs" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/console\/apis/);
   await page.keyboard.press("g");
   await page.keyboard.press("m");
   await page.getByRole("tab", { name: "Limits" }).waitFor();

@@ -67,7 +67,7 @@ export const job = createRoute({
 const compare = createRoute({
   getParentRoute,
   path: "/compare",
-  validateSearch: texts("a", "b"),
+  validateSearch: texts("a", "b", "equal"),
   component: lazyRouteComponent(() => import("./compare/page"), "ComparePage"),
 });
 

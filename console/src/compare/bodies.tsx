@@ -4,9 +4,9 @@ import { useEffect, useMemo, useState } from "react";
 import type { Schemas } from "../api/client";
 import { bytes, count } from "../format/format";
 import { bodyNotes } from "../transaction/body-view";
-import { diff } from "../transaction/diff";
-import { Diff } from "../transaction/diff-view";
-import { fromBase64, prettyXml, visible } from "../transaction/text";
+import { diff, type DiffLine, linesOf } from "../transaction/diff";
+import { Diff, Part } from "../transaction/diff-view";
+import { fromBase64, prettyJson, prettyXml } from "../transaction/text";
 import { Badge, Panel, Table } from "../ui/parts";
 import { compareJson, type PathChange } from "./json";
 
@@ -63,16 +63,18 @@ function Text({ title, before, after }: { title: string; before: string; after: 
 }
 
 function Lines({ title, before, after }: { title: string; before: string; after: string }) {
-  const changes = useMemo(() => {
-    const [a, b] = [prettyXml(before), prettyXml(after)];
-    return a !== undefined && b !== undefined && a !== b ? diff(a, b) : diff(before, after);
+  const lines = useMemo(() => {
+    const pretty = (text: string) => prettyJson(text) ?? prettyXml(text);
+    const [a, b] = [pretty(before), pretty(after)];
+    return linesOf(a !== undefined && b !== undefined && a !== b ? diff(a, b) : diff(before, after));
   }, [before, after]);
-  const differing = changes.filter((change) => change.kind !== "same").length;
+  const differing = (all: DiffLine[]) => all.filter((line) => line.kind === "removed" || line.kind === "added").length;
+  const hidden = differing(lines.slice(MAX_LINES));
   return (
     <>
-      <Diff changes={changes.slice(0, MAX_LINES)} label={`Differences of lines, ${title}`} />
+      <Diff lines={lines.slice(0, MAX_LINES)} label={`Differences of lines, ${title}`} />
       <p className="muted">
-        {count(differing)} lines differ{changes.length > MAX_LINES ? `; the first ${count(MAX_LINES)} lines are shown, ${count(changes.length - MAX_LINES)} more are not` : ""}.
+        {count(differing(lines))} lines differ{hidden > 0 && `; the last ${count(hidden)} of them are not shown`}.
       </p>
     </>
   );
@@ -87,12 +89,14 @@ function Paths({ title, changes }: { title: string; changes: PathChange[] }) {
       <Table heads={["Path", "(Change)", "First", "Second"]} label={`Differences by path, ${title}`}>
         {changes.slice(0, MAX_CHANGES).map((change, at) => (
           <tr key={at}>
-            <td className="mono wrap-any">{visible(change.path).slice(0, 500)}</td>
+            <td className="mono wrap-any">
+              <Part text={change.path} other={undefined} most={MAX_VALUE} />
+            </td>
             <td>
               <Badge tone={TONES[change.kind]}>{change.kind}</Badge>
             </td>
-            <td className="mono wrap-any">{"before" in change && <Value value={change.before} />}</td>
-            <td className="mono wrap-any">{"after" in change && <Value value={change.after} />}</td>
+            <td className="mono wrap-any">{"before" in change && <Value value={change.before} other={change.after} />}</td>
+            <td className="mono wrap-any">{"after" in change && <Value value={change.after} other={change.before} />}</td>
           </tr>
         ))}
       </Table>
@@ -103,12 +107,10 @@ function Paths({ title, changes }: { title: string; changes: PathChange[] }) {
 
 const MAX_VALUE = 500;
 
-function Value({ value }: { value: unknown }) {
-  const text = JSON.stringify(value) ?? "";
+function Value({ value, other }: { value: unknown; other: unknown }) {
   return (
     <bdo dir="ltr">
-      {visible(text.slice(0, MAX_VALUE))}
-      {text.length > MAX_VALUE && `… (${count(text.length)} characters)`}
+      <Part text={JSON.stringify(value) ?? ""} other={JSON.stringify(other)} most={MAX_VALUE} />
     </bdo>
   );
 }

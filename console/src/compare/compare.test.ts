@@ -25,8 +25,22 @@ describe("JSON", () => {
   it("says what it cannot compare", () => {
     expect(compareJson("{", "{}")).toBeUndefined();
     expect(of(Array(2000).fill(1), [])).toBeUndefined();
+    const many = Array.from({ length: 10 }, () => Array(1000).fill(1));
+    expect(of(many, []), "long in sum").toBeUndefined();
     const deep = "[".repeat(100_000) + "]".repeat(100_000);
     expect(compareJson(deep, deep.replace("[]", "[1]"))).toBeUndefined();
+  });
+  it("has elements that are null", () => {
+    expect(of([null, { id: 1, n: 1 }], [{ id: 1, n: 2 }, null])?.length).toBeGreaterThan(0);
+    expect(of([null, 1], [{}, 1])).toEqual([["$[0]", "changed"]]);
+  });
+  it("has members with names of inherited properties", () => {
+    expect(compareJson("{}", '{"constructor":1,"__proto__":{"toString":2},"_t":"a"}')).toEqual([
+      { path: "$.constructor", kind: "added", after: 1 },
+      { path: "$.__proto__", kind: "added", after: { toString: 2 } },
+      { path: "$._t", kind: "added", after: "a" },
+    ]);
+    expect(of(JSON.parse('{"__proto__":{"a":1}}'), JSON.parse('{"__proto__":{"a":2}}'))).toEqual([["$.__proto__.a", "changed"]]);
   });
   it("tells numbers apart that are too large", () => {
     expect(compareJson('{"a":12345678901234567890}', '{"a":12345678901234567891}')).toHaveLength(1);

@@ -6,10 +6,12 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import type { Schemas, Transaction } from "../api/client";
 import { duration } from "../format/format";
 import { transactionId } from "../query/transaction-id";
+import { Part } from "../transaction/diff-view";
 import { transactionQuery } from "../transaction/queries";
 import { visible } from "../transaction/text";
 import { Badge, Empty, Panel, QueryState, State, Status, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
+import { useSearchText } from "../url/use-search-text";
 import { CompareBodies } from "./bodies";
 import { compareHeaders, type HeaderChange } from "./headers";
 
@@ -157,9 +159,9 @@ function Payloads({ a, b, before, after }: { a: Transaction; b: Transaction; bef
           Headers and bodies of the {name} transaction {one.expired ? "were deleted because of their age" : one.discarded ? "are recorded for failures only" : "are missing, or some of them"}.
         </p>
       ))}
-      <Headers title="Request headers" changes={compareHeaders(before.request_headers, after.request_headers)} />
+      <Headers title="Request headers" name="request" changes={compareHeaders(before.request_headers, after.request_headers)} />
       <CompareBodies title="Request body" a={{ body: before.request_body, facts: a.request }} b={{ body: after.request_body, facts: b.request }} />
-      <Headers title="Response headers" changes={compareHeaders(before.response_headers, after.response_headers)} />
+      <Headers title="Response headers" name="response" changes={compareHeaders(before.response_headers, after.response_headers)} />
       <CompareBodies title="Response body" a={{ body: before.response_body, facts: a.response }} b={{ body: after.response_body, facts: b.response }} />
     </>
   );
@@ -167,8 +169,12 @@ function Payloads({ a, b, before, after }: { a: Transaction; b: Transaction; bef
 
 const TONES = { same: "", added: "good", removed: "bad", changed: "warn" };
 
-function Headers({ title, changes }: { title: string; changes: HeaderChange[] }) {
-  const [all, setAll] = useState(false);
+/** `name`: in the address, of the headers of which those that are equal are shown, too. */
+function Headers({ title, name, changes }: { title: string; name: string; changes: HeaderChange[] }) {
+  const [text, setText] = useSearchText("equal");
+  const open = text.split(",").filter(Boolean);
+  const all = open.includes(name);
+  const toggle = () => setText((all ? open.filter((one) => one !== name) : [...open, name]).join(","));
   const equal = changes.filter((one) => one.kind === "same").length;
   const shown = all ? changes : changes.filter((one) => one.kind !== "same");
   return (
@@ -177,7 +183,7 @@ function Headers({ title, changes }: { title: string; changes: HeaderChange[] })
       inside={false}
       actions={
         equal > 0 && (
-          <button type="button" className="button small" aria-pressed={all} onClick={() => setAll(!all)}>
+          <button type="button" className="button small" aria-pressed={all} onClick={toggle}>
             {equal} equal
           </button>
         )
@@ -194,10 +200,10 @@ function Headers({ title, changes }: { title: string; changes: HeaderChange[] })
                 <Badge tone={TONES[one.kind]}>{one.kind}</Badge>
               </td>
               <td className="mono wrap-any">
-                <Values all={one.before} />
+                <Values all={one.before} others={one.after} />
               </td>
               <td className="mono wrap-any">
-                <Values all={one.after} />
+                <Values all={one.after} others={one.before} />
               </td>
             </tr>
           ))}
@@ -207,13 +213,18 @@ function Headers({ title, changes }: { title: string; changes: HeaderChange[] })
   );
 }
 
-function Values({ all }: { all: string[] }) {
+/** Characters of a value that are shown. */
+const MAX_VALUE = 2000;
+
+function Values({ all, others }: { all: string[]; others: string[] }) {
   return all.map((value, at) => (
     <div key={at}>
       {value === "***" ? (
         <Badge tone="info">redacted</Badge>
       ) : (
-        <bdo dir="ltr">{visible(value).slice(0, 2000)}</bdo>
+        <bdo dir="ltr">
+          <Part text={value} other={others[at]} most={MAX_VALUE} />
+        </bdo>
       )}
     </div>
   ));

@@ -1,17 +1,16 @@
 // The list of configurations that were in force.
 
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { SilentNodes } from "../fleet/choice";
 import { count } from "../format/format";
 import { Named } from "../traffic/named";
 import { visible } from "../transaction/text";
 import { Badge, Empty, Panel, QueryState, Table, Time } from "../ui/parts";
-import { historyQuery } from "./history";
+import { useHistory } from "./history";
 import type { Past } from "./past";
 
 export function HistoryPanel() {
-  const history = useQuery(historyQuery);
+  const history = useHistory();
   const all = history.data?.configurations ?? [];
   const hasNodes = all.some((one) => one.node);
   const hasVersions = all.some((one) => one.version != null);

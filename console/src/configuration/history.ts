@@ -3,18 +3,24 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, data, type Schemas } from "../api/client";
+import { useMay } from "../api/session";
 import type { RangeSearch } from "../time/range";
 import type { Mark } from "../ui/chart";
 import { type Past, within } from "./past";
 
 export type Details = Schemas["PastConfigurationDetails"];
 
-export const historyQuery = queryOptions({
+const historyQuery = queryOptions({
   queryKey: ["configuration", "history"],
   queryFn: () => data<Schemas["ConfigurationHistory"]>(api.GET("/v1/configuration/history", { params: { query: { limit: 200 } } })),
   refetchInterval: 10_000,
   staleTime: 5_000,
 });
+
+/** The history; not requested by callers whose scope does not include it. */
+export function useHistory() {
+  return useQuery({ ...historyQuery, enabled: useMay("viewer", "server"), retry: false });
+}
 
 /** A configuration, and what it changed in another one; without `against` in the one before. */
 export function detailsQuery(number: number, node: string, against?: number) {
@@ -28,7 +34,7 @@ export function detailsQuery(number: number, node: string, against?: number) {
 
 /** What a chart marks: when another configuration was put in force. */
 export function useMarks(range: RangeSearch): { marks: Mark[]; changes: Past[] } {
-  const { data: history } = useQuery(historyQuery);
+  const { data: history } = useHistory();
   return useMemo(() => {
     const changes = within(history?.configurations ?? [], range, new Date());
     const label = (one: Past) => `configuration ${one.version != null ? `version ${one.version}` : one.configuration}${one.node ? ` on ${one.node}` : ""}`;

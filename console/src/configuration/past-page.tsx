@@ -16,7 +16,7 @@ import { Badge, Empty, Failure, Panel, QueryState, Table, Time } from "../ui/par
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 import { Findings } from "./findings";
-import { type Details, detailsQuery, historyQuery } from "./history";
+import { type Details, detailsQuery, useHistory } from "./history";
 import { type Past, windows } from "./past";
 
 export function PastPage() {
@@ -151,8 +151,9 @@ function Changed({ title, all }: { title: string; all: Pick<Details, "changes" |
           </h3>
           {file.values.length > 0 && (
             <Table heads={["Setting", "Before", "After"]} label={`Changed settings of ${file.path}`}>
-              {file.values.map((value) => (
-                <tr key={value.path}>
+              {/* A path may be there twice, such as of list elements with the same name. */}
+              {file.values.map((value, at) => (
+                <tr key={at}>
                   <td className="mono wrap-any">{visible(value.path)}</td>
                   <td className="mono wrap-any">{value.before == null ? <span className="muted">–</span> : visible(value.before)}</td>
                   <td className="mono wrap-any">{value.after == null ? <span className="muted">removed</span> : visible(value.after)}</td>
@@ -206,7 +207,7 @@ function Texts({ all }: { all: Details }) {
 
 /** The way back: a rollback where weir has the files, the changes to make where it does not. */
 function Return({ all, node }: { all: Details; node: string }) {
-  const history = useQuery(historyQuery);
+  const history = useHistory();
   const fleet = useQuery(fleetQuery);
   const [isOpen, setOpen] = useState(false);
   const isOperator = useMay("operator");

@@ -96,6 +96,12 @@ export function zone(date: Date, name?: Zone): string {
   return size === 0 ? "UTC" : `UTC${sign}${two(Math.floor(size / 60))}:${two(size % 60)}`;
 }
 
+/** The zone of the times between two, with both offsets if the clock is changed in between. */
+export function zoneBetween(from: Date, to: Date, name?: Zone): string {
+  const [first, last] = [zone(from, name), zone(to, name)];
+  return first === last ? first : `${first}, later ${last}`;
+}
+
 /** `14:03:07.120`, in the time zone in force. */
 export function clock(date: Date, millis = true, name?: Zone): string {
   const [, , , hour, minute, second] = wallClock(date, name);

@@ -1,7 +1,8 @@
 // Transactions of a job, by state: what was sent, what was not and why, and what is not known.
 
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import type { Job } from "../api/client";
 import { count } from "../format/format";
 import { Failure, Loading, State, Status, Table, Time } from "../ui/parts";
@@ -18,11 +19,25 @@ const FILTERS: [string, string, string[]][] = [
   ["cancelled", "Cancelled", ["cancelled"]],
 ];
 
+/** Reads the transactions again when the state of the job, or its counts, have changed. */
+function useUpdates(job: Job) {
+  const queries = useQueryClient();
+  const now = JSON.stringify([job.state, job.transactions.map((one) => [one.state, one.reason, one.count])]);
+  const before = useRef(now);
+  useEffect(() => {
+    if (before.current === now) return;
+    before.current = now;
+    // Pages that are being read are read to the end: a job may change faster than that.
+    void queries.invalidateQueries({ queryKey: ["job", job.number, "items"] }, { cancelRefetch: false });
+  }, [queries, job.number, now]);
+}
+
 export function Items({ job }: { job: Job }) {
   const { state = "", reason = "" } = useSearch({ strict: false }) as { state?: string; reason?: string };
   const found = useInfiniteQuery(itemPages(job, state, reason));
+  useUpdates(job);
   const items = found.data?.pages.flatMap((page) => page.transactions) ?? [];
-  const matching = found.data?.pages.at(-1)?.matching ?? 0;
+  const matching = found.data?.pages[0]?.matching ?? 0;
   const hasNodes = items.some((item) => item.node);
   const number = String(job.number);
   const numberOf = (states: string[]) => (states.length === 0 ? total(job) : inState(job, ...states));

@@ -10,7 +10,7 @@ import { Bar, Panel, QueryState, State, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
 import { notify } from "../ui/toast";
 import { Items } from "./items";
-import { act, hasEnded, inState, isQuiet, jobQuery, total } from "./queries";
+import { act, hasEnded, inState, isQuiet, jobQuery, notSent, sent, total } from "./queries";
 import { RetryDialog } from "./retry";
 
 export function JobPage() {
@@ -26,7 +26,7 @@ export function JobPage() {
         <h1>Job {number}</h1>
       </div>
       <QueryState query={job} what="the job" />
-      {job.data && <JobView job={job.data} />}
+      {job.data && <JobView key={number} job={job.data} />}
     </>
   );
 }
@@ -34,6 +34,7 @@ export function JobPage() {
 function JobView({ job }: { job: Job }) {
   const all = total(job) - inState(job, "cannot");
   const done = inState(job, "succeeded", "failed", "refused", "unknown", "cancelled");
+  const others = notSent(job);
   return (
     <>
       <section className="panel">
@@ -41,8 +42,9 @@ function JobView({ job }: { job: Job }) {
           <h2 className="row">
             <State state={job.state} />
             <span aria-live="polite">
-              {job.state === "previewing" ? `${count(total(job))} found so far` : `${count(done)} of ${count(all)} sent`}
+              {job.state === "previewing" ? `${count(total(job))} found so far` : `${count(sent(job))} of ${count(all)} sent`}
             </span>
+            {others && <span className="muted">{others}</span>}
           </h2>
           <Retry job={job} />
           <Controls job={job} />

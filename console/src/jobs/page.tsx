@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { count } from "../format/format";
 import { Bar, EmptyPanel, QueryState, State, Table, Time } from "../ui/parts";
 import { useTitle } from "../ui/title";
-import { inState, jobsQuery, total } from "./queries";
+import { inState, jobsQuery, notSent, sent, total } from "./queries";
 
 export function JobsPage() {
   const jobs = useQuery(jobsQuery);
@@ -41,7 +41,8 @@ export function JobsPage() {
                 </td>
                 <td className="num">{count(total(job))}</td>
                 <td>
-                  <Bar part={inState(job, "succeeded", "failed", "refused", "unknown")} whole={total(job) - inState(job, "cannot")} label={`Progress of job ${job.number}`} />
+                  <Bar part={sent(job)} whole={total(job) - inState(job, "cannot")} label={`Sent by job ${job.number}`} />
+                  {count(sent(job))} {notSent(job) && <span className="muted">{notSent(job)}</span>}
                 </td>
                 <td>{job.who}</td>
                 <td>

@@ -1,7 +1,8 @@
 // Jobs: bulk resubmission of the result of a query.
 
-import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data, type Job, type Schemas } from "../api/client";
+import { count } from "../format/format";
 
 const ENDED = ["finished", "cancelled"];
 const QUIET = [...ENDED, "previewed", "paused"];
@@ -38,6 +39,17 @@ export function total(job: Job): number {
   return job.transactions.reduce((sum, one) => sum + one.count, 0);
 }
 
+/** Number of transactions that were sent and have a response. */
+export function sent(job: Job): number {
+  return inState(job, "succeeded", "failed");
+}
+
+/** Transactions that were to be sent and were not, or perhaps not: `2 refused, 1 unknown`. */
+export function notSent(job: Job): string {
+  const states = ["refused", "unknown", "cancelled"].filter((state) => inState(job, state) > 0);
+  return states.map((state) => `${count(inState(job, state))} ${state}`).join(", ");
+}
+
 export type JobTransactions = Schemas["JobTransactions"];
 export type ItemState = Schemas["ItemState"];
 
@@ -57,14 +69,15 @@ export function itemPages(job: Job, state: string, reason: string) {
       ),
     initialPageParam: "",
     getNextPageParam: (last: JobTransactions) => last.next ?? undefined,
-    placeholderData: keepPreviousData,
-    // Not of many pages: each is a request.
-    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) > 1 ? false : QUIET.includes(job.state) ? 10_000 : 2000),
+    // Of the same job only.
+    placeholderData: (previous, query) => (query?.queryKey[1] === job.number ? previous : undefined),
+    // Each page is a request.
+    refetchInterval: (query) => (QUIET.includes(job.state) ? 10_000 : 2000) * Math.max(1, query.state.data?.pages.length ?? 1),
   });
 }
 
 /** Creates a job for the transactions of another one in these states. */
-export function retry(number: number, how: { states: ItemState[]; rate: number }): Promise<Job> {
+export function retry(number: number, how: { states: ItemState[]; rate: number; again: boolean }): Promise<Job> {
   return data<Job>(api.POST("/v1/jobs/{number}/retry", { params: { path: { number } }, body: { ...how, run: false } }));
 }
 

@@ -19,12 +19,13 @@ const CHOICES: { label: string; states: ItemState[]; note: string }[] = [
 export function RetryDialog({ job, onClose }: { job: Job; onClose: () => void }) {
   const offered = CHOICES.filter((choice) => inState(job, ...choice.states) > 0);
   const [chosen, setChosen] = useState(() => new Set(offered.filter((choice) => choice.label === "Failed").map((choice) => choice.label)));
+  const [again, setAgain] = useState(false);
   const [rate, setRate] = useState(String(job.rate));
   const navigate = useNavigate();
   const queries = useQueryClient();
   const selected = offered.filter((choice) => chosen.has(choice.label));
   const create = useMutation({
-    mutationFn: () => retry(job.number, { states: selected.flatMap((choice) => choice.states), rate: Number(rate) }),
+    mutationFn: () => retry(job.number, { states: selected.flatMap((choice) => choice.states), rate: Number(rate), again }),
     onSuccess: (made) => {
       void queries.invalidateQueries({ queryKey: ["jobs"] });
       void queries.invalidateQueries({ queryKey: ["job", job.number] });
@@ -44,7 +45,7 @@ export function RetryDialog({ job, onClose }: { job: Job; onClose: () => void })
       onClose={onClose}
       footer={<DialogButtons action="Preview" disabled={selected.length === 0 || !(Number(rate) > 0) || create.isPending} onAction={() => create.mutate()} onCancel={onClose} />}
     >
-      <p>A new job is created. Nothing is sent before you run it, and nothing that was resubmitted, resolved or dismissed since is sent.</p>
+      <p>A new job is created. Nothing is sent before you run it. What was sent, resolved or dismissed since is left out unless you include it.</p>
       <fieldset className="choices">
         <legend className="sr-only">Transactions</legend>
         {offered.map((choice) => (
@@ -57,6 +58,10 @@ export function RetryDialog({ job, onClose }: { job: Job; onClose: () => void })
           </label>
         ))}
       </fieldset>
+      <label className="row">
+        <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
+        Also what was sent, resolved or dismissed since
+      </label>
       <label className="field">
         Requests per second
         <input type="number" min="0.1" max="100000" step="any" value={rate} onChange={(event) => setRate(event.target.value)} />

@@ -9,7 +9,7 @@ import { bytes, count, duration, percent, short, span } from "../format/format";
 import { facetTerm } from "../query/fields";
 import { between, type RangeSearch, resolveRange, within } from "../time/range";
 import { CompareButton } from "../time/compare-button";
-import { change, previousRange, shifted, useComparison } from "../time/previous";
+import { change, type Earlier, previousRange, shifted, useComparison } from "../time/previous";
 import { useRange } from "../time/use-range";
 import { byConsumer } from "../monitor/consumers";
 import { usageOf } from "../monitor/queries";
@@ -126,7 +126,7 @@ const TIME_BEFORE: Series[] = [{ label: "p99, range before", color: "--chart-5",
 const FLIGHT: Series[] = [{ label: "in flight", color: "--chart-1", fill: true }];
 
 /** History from the server, and the seconds received since then. */
-function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: History | undefined; error: unknown; ends: [number, number] } {
+function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: History | undefined; error: unknown; ends: [number, number]; isOther: boolean } {
   const ends = resolveRange(range, new Date(pulse?.at_ms ?? Date.now()));
   const [from, to] = [Math.floor(ends.from.getTime() / 1000), Math.ceil(ends.to.getTime() / 1000)];
   const every = Math.max(1000, Math.min(30_000, ((to - from) / 900) * 1000));
@@ -147,24 +147,39 @@ function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: Hi
     if (pulse && ends.rolling && every === 1000) setSeconds((before) => [...before, pulse].slice(-900));
   }, [pulse, ends.rolling, every]);
   const history = useMemo(() => result.data && joined(result.data, seconds), [result.data, seconds]);
-  return { history, error: result.error, ends: [from, to] };
+  return { history, error: result.error, ends: [from, to], isOther: result.isPlaceholderData };
 }
 
 /** The history of the range before, and how many seconds it is earlier. */
-function useHistoryBefore(range: RangeSearch, compares: boolean): { history: History; shift: number } | undefined {
+interface HistoryBefore {
+  history: History;
+  shift: number;
+  /** It does not go back to the beginning of the range. */
+  isShort: boolean;
+}
+
+function useHistoryBefore(range: RangeSearch, compares: boolean): HistoryBefore | undefined {
   const found = useQuery({
     queryKey: ["history-before", range],
-    queryFn: async () => {
+    queryFn: async (): Promise<HistoryBefore> => {
       const before = previousRange(range, new Date());
       const { from, to } = resolveRange(before.range, new Date());
       const query = { from: from.getTime() / 1000, to: to.getTime() / 1000 };
-      return { history: await data<History>(api.GET("/v1/live/history", { params: { query } })), shift: before.shift / 1000 };
+      const history = await data<History>(api.GET("/v1/live/history", { params: { query } }));
+      const isShort = (history.at[0] ?? query.to) > query.from + 2 * stepOf(history);
+      return { history, shift: before.shift / 1000, isShort };
     },
     enabled: compares,
-    placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
   return compares ? found.data : undefined;
+}
+
+const stepOf = (history: History | undefined) => Math.max(1, history?.step_seconds ?? 1);
+
+/** Figures of the range before. Where there are none, weir did not run. */
+function earlier({ history }: HistoryBefore, read: (history: History) => (number | null)[]): Earlier {
+  return { at: history.at, values: read(history), step: stepOf(history), missing: null };
 }
 
 function joined(history: History, seconds: Pulse[]): History {
@@ -187,21 +202,23 @@ function joined(history: History, seconds: Pulse[]): History {
 
 function Charts({ pulse }: { pulse: Pulse | undefined }) {
   const [range, setRange] = useRange();
-  const { history, error, ends } = useHistory(range, pulse);
+  const { history, error, ends, isOther } = useHistory(range, pulse);
   const { marks, changes } = useMarks(range);
   const brush = (from: number, to: number) => setRange(between(from, to));
   const [compares] = useComparison();
-  const before = useHistoryBefore(range, compares);
+  const earlierHistory = useHistoryBefore(range, compares);
+  // Not beside figures of another range, which are shown until those of this one are there.
+  const before = isOther ? undefined : earlierHistory;
   const rates = useMemo(() => {
-    const step = Math.max(1, history?.step_seconds ?? 1);
+    const step = stepOf(history);
     const rate = (all: number[] = []) => all.map((value) => value / step);
     const at = history?.at ?? [];
-    const old = before && shifted(at, { at: before.history.at, values: before.history.requests.map((value) => value / Math.max(1, before.history.step_seconds)) }, before.shift);
+    const old = before && shifted(at, step, earlier(before, (all) => all.requests.map((value) => value / stepOf(all))), before.shift);
     return [at, rate(history?.requests), rate(history?.client_errors), rate(history?.server_errors), ...(old ? [old] : [])] as never;
   }, [history, before]);
   const times = useMemo(() => {
     const at = history?.at ?? [];
-    const old = before && shifted(at, { at: before.history.at, values: before.history.p99_us }, before.shift);
+    const old = before && shifted(at, stepOf(history), earlier(before, (all) => all.p99_us), before.shift);
     return [at, history?.p50_us ?? [], history?.p90_us ?? [], history?.p99_us ?? [], ...(old ? [old] : [])] as never;
   }, [history, before]);
   const [rateSeries, timeSeries] = before ? [[...RATES, ...RATE_BEFORE], [...TIMES, ...TIME_BEFORE]] : [RATES, TIMES];
@@ -221,6 +238,7 @@ function Charts({ pulse }: { pulse: Pulse | undefined }) {
       >
         <Chart label="Requests per second over time" data={rates} series={rateSeries} height={210} range={ends} format={short} onBrush={brush} sync="overview" marks={marks} />
         <Changes all={changes} />
+        {before?.isShort && <p className="muted">Figures of the range before are incomplete: they are kept in memory, from the start of weir and for at most a week.</p>}
         {isShort && <p className="muted">Figures are kept in memory for at most a week: there are none from before the start of weir.</p>}
       </Panel>
       <div className="two">
@@ -351,11 +369,13 @@ function Recorded() {
   });
   if (!summary.data || summary.data.matched === 0) return null;
   const all = summary.data;
-  const words = compares && earlier.data ? change(all.matched, earlier.data.matched) : "";
+  const than = compares && !summary.isPlaceholderData ? earlier.data : undefined;
+  const words = than ? change(all.matched, than.matched) : "";
+  const isPartial = than && (than.cut || than.incomplete);
   const open = failed.data?.matched ?? 0;
   return (
     <Panel
-      title={`${count(all.matched)} transactions recorded in the time range${words && ` (${words} against the range before)`}`}
+      title={`${count(all.matched)} transactions recorded in the time range${words && ` (${words} against the range before${isPartial ? ", of which some may be missing" : ""})`}`}
       actions={
         open > 0 ? (
           <Link to="/tracker" search={{ q: "resolution:open" } as never} className="button small">

@@ -85,7 +85,7 @@ function useCommands(places: Place[]): Command[] {
         value: `view ${view.name}`,
         label: visible(view.name),
         note: `View by ${visible(view.who)}`,
-        open: () => void navigate({ to: "/tracker", search: ((before: object) => ({ ...before, ...searchOf(view) })) as never }),
+        open: () => void navigate({ to: "/tracker", search: searchOf(view) as never }),
       }),
     ),
     ...facets.flatMap((facet) => {

@@ -9,8 +9,10 @@ import { switchSession, signOut } from "../api/session";
 import { scopeWords } from "../access/scope";
 import { fleetQuery } from "../fleet/queries";
 import { LiveSign } from "../overview/live";
-import { zone } from "../format/format";
+import { zoneBetween } from "../format/format";
 import { RangePicker } from "../time/picker";
+import { resolveRange } from "../time/range";
+import { useRange } from "../time/use-range";
 import { useZone } from "../time/zone";
 import { requestFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
@@ -123,7 +125,9 @@ export function Shell({ session, children }: { session: Session; children: React
 /** Where the menu of the time range has no room for it. */
 function ZoneNote() {
   useZone();
-  return <p className="muted zone-note no-print">Times are {zone(new Date())}.</p>;
+  const [range] = useRange();
+  const { from, to } = resolveRange(range, new Date());
+  return <p className="muted zone-note no-print">Times are {zoneBetween(from, to)}.</p>;
 }
 
 /** What narrows the role. */

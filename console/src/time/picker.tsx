@@ -2,12 +2,12 @@
 
 import { Popover } from "@base-ui/react/popover";
 import { useState } from "react";
-import { clock, day, zone } from "../format/format";
+import { clock, day, zoneBetween } from "../format/format";
 import { Icon } from "../ui/icons";
 import { between, RANGES, type RangeSearch, resolveRange, USUAL } from "./range";
 import { useRange } from "./use-range";
 import { ZoneChoice } from "./zone-choice";
-import { parseWall, useZone } from "./zone";
+import { editedTime, useZone, wallText } from "./zone";
 
 const NAMES: Record<string, string> = {
   "5m": "5 minutes",
@@ -26,15 +26,11 @@ function label(search: RangeSearch): string {
   return `${day(from)} ${clock(from, false)} – ${last}`;
 }
 
-/** In the format of `datetime-local`. */
-function local(date: Date): string {
-  return `${day(date)}T${clock(date, false)}`;
-}
-
 export function RangePicker() {
   const [search, set] = useRange();
   const [open, setOpen] = useState(false);
   const name = useZone();
+  const shown = resolveRange(search, new Date());
   const choose = (next: RangeSearch) => {
     set(next);
     setOpen(false);
@@ -43,7 +39,7 @@ export function RangePicker() {
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger className="button">
         {label(search)}
-        <span className="muted hide-small">{zone(new Date())}</span>
+        <span className="muted hide-small">{zoneBetween(shown.from, shown.to)}</span>
         <Icon name="chevron" size={14} />
       </Popover.Trigger>
       <Popover.Portal>
@@ -70,10 +66,10 @@ export function RangePicker() {
 }
 
 function Absolute({ search, choose }: { search: RangeSearch; choose: (next: RangeSearch) => void }) {
-  const now = resolveRange(search, new Date());
-  const [from, setFrom] = useState(local(now.from));
-  const [to, setTo] = useState(local(now.to));
-  const [first, last] = [parseWall(from), parseWall(to)];
+  const [before] = useState(() => resolveRange(search, new Date()));
+  const [from, setFrom] = useState(wallText(before.from));
+  const [to, setTo] = useState(wallText(before.to));
+  const [first, last] = [editedTime(from, before.from), editedTime(to, before.to)];
   const isRight = first < last;
   return (
     <form
@@ -90,7 +86,7 @@ function Absolute({ search, choose }: { search: RangeSearch; choose: (next: Rang
       <label className="field">
         To
         <input type="datetime-local" step="1" value={to} onChange={(event) => setTo(event.target.value)} />
-        <small>{isRight ? `Times are ${zone(new Date())}.` : "The end must be after the start."}</small>
+        <small>{isRight ? `Times are ${zoneBetween(new Date(first), new Date(last))}.` : "The end must be after the start."}</small>
       </label>
       <button type="submit" className="button primary" disabled={!isRight}>
         Apply

@@ -18,19 +18,27 @@ export function previousRange(range: RangeSearch, now: Date): { range: RangeSear
   return { range: between(from.getTime() - shift, from.getTime()), shift };
 }
 
+/** Values of the range before: the beginning of each interval, its value, and the length of intervals. */
+export interface Earlier {
+  at: number[];
+  values: (number | null)[];
+  step: number;
+  /** Value of an interval that is missing. */
+  missing: number | null;
+}
+
 /**
- * The values of the range before at the times of this one, all in seconds. A value belongs to a time if it was
- * measured within a step of it; the step is that of the coarser series.
+ * The values of the range before at the times of this one, all in seconds: that of the interval in which most
+ * of the interval of a time was then. `step`: length of the intervals of this range.
  */
-export function shifted(times: number[], before: { at: number[]; values: (number | null)[] }, shift: number): (number | null)[] {
-  const gap = (all: number[]) => (all.length > 1 ? ((all.at(-1) ?? 0) - (all[0] ?? 0)) / (all.length - 1) : 1);
-  const step = Math.max(1, gap(times), gap(before.at));
+export function shifted(times: number[], step: number, before: Earlier, shift: number): (number | null)[] {
   let next = 0;
   return times.map((time) => {
-    const then = time - shift;
-    while (next + 1 < before.at.length && (before.at[next + 1] ?? 0) <= then) next += 1;
+    const middle = time - shift + step / 2;
+    while (next + 1 < before.at.length && (before.at[next + 1] ?? 0) <= middle) next += 1;
     const at = before.at[next];
-    return at !== undefined && Math.abs(then - at) <= step ? (before.values[next] ?? null) : null;
+    const isThere = at !== undefined && at <= middle && middle < at + before.step;
+    return isThere ? (before.values[next] ?? null) : before.missing;
   });
 }
 

@@ -75,6 +75,28 @@ export function parseWall(text: string, zone: Zone = current): number {
   return there - offset(new Date(first), zone) * 60_000;
 }
 
+/** What the clock of the zone shows, in the format of `datetime-local`. */
+export function wallText(date: Date, zone: Zone = current): string {
+  const [year, ...rest] = wallClock(date, zone).map((part) => String(part).padStart(2, "0"));
+  const [month, day, hour, minute, second] = rest;
+  return `${year?.padStart(4, "0")}-${month}-${day}T${hour}:${minute}:${second}`;
+}
+
+/**
+ * The time of an edited text that showed `original` first. While it is unchanged it is that time: where a clock
+ * is set back, a text stands for two times.
+ */
+export function editedTime(text: string, original: Date, zone: Zone = current): number {
+  return text === wallText(original, zone) ? original.getTime() : parseWall(text, zone);
+}
+
+/** A time whose parts in the zone of the browser are those of the given time in this zone. */
+export function asLocal(date: Date, zone: Zone = current): Date {
+  if (zone === LOCAL) return date;
+  const [year, month, day, hour, minute, second] = wallClock(date, zone);
+  return new Date(year, month - 1, day, hour, minute, second, date.getMilliseconds());
+}
+
 function format(zone: string): Intl.DateTimeFormat {
   const known = formats.get(zone);
   if (known) return known;

@@ -74,7 +74,7 @@ export function HitList({ hits, columns: chosen, query, hasMore, loadMore }: Pro
     k: () => move(-1),
     Enter: () => {
       const hit = hits[selected];
-      if (hit) open(hit.id);
+      return hit ? open(hit.id) : false;
     },
   });
 

@@ -14,7 +14,7 @@ import { addressOf, deleteView, type SavedView, saveView, searchOf, viewsQuery }
 export function ViewMenu() {
   const [open, setOpen] = useState(false);
   const views = useQuery({ ...viewsQuery, enabled: open });
-  const canSave = useMay("operator");
+  const canSave = useMay("operator", "server");
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger className="button small">
@@ -51,7 +51,7 @@ function View({ view, canDelete, onOpen }: { view: SavedView; canDelete: boolean
   });
   return (
     <li>
-      <Link to="/tracker" search={((before: object) => ({ ...before, selected: undefined, ...searchOf(view) })) as never} preload={false} onClick={onOpen} className="wrap-any">
+      <Link to="/tracker" search={((before: object) => ({ ...before, selected: undefined, follow: undefined, ...searchOf(view) })) as never} preload={false} onClick={onOpen} className="wrap-any">
         {visible(view.name)}
       </Link>
       <span className="muted">

@@ -42,16 +42,16 @@ const BEFORE_P99: Series[] = [
   { label: "p50, range before", color: "--chart-1", dash: [5, 4] },
 ];
 
-/** A value of the intervals before, at the times of this range. */
-function useBefore(before: Before | undefined, times: number[], read: (interval: Interval, step: number) => number): (number | null)[] {
+/** A value of the intervals before, at the times of this range. `missing`: that of one without a transaction. */
+function useBefore(before: Before | undefined, times: number[], seconds: number, read: (interval: Interval, step: number) => number, missing: number | null): (number | null)[] {
   return useMemo(() => {
     if (!before) return [];
     const { all, shift } = before;
-    // Of intervals without a transaction there is nothing.
+    const step = Math.max(1, all.bucket_ms) / 1000;
     const at = all.intervals.map((interval) => Date.parse(interval.time) / 1000);
-    const values = all.intervals.map((interval) => read(interval, Math.max(1, all.bucket_ms) / 1000));
-    return shifted(times.map((time) => time / 1000), { at, values }, shift / 1000);
-  }, [before, times, read]);
+    const values = all.intervals.map((interval) => read(interval, step));
+    return shifted(times.map((time) => time / 1000), seconds, { at, values, step, missing }, shift / 1000);
+  }, [before, times, seconds, read, missing]);
 }
 
 const rateOf = (interval: Interval, seconds: number) => interval.classes.reduce((sum, value) => sum + value, 0) / seconds;
@@ -83,7 +83,7 @@ export function RateChart({ all, before, range, onSelect, marks }: Props) {
     });
     return [times.map((time) => time / 1000), ...[3, 2, 1, 0].map((at) => stacked.map((values) => values[at] ?? 0))] as [number[], ...number[][]];
   }, [times, found, seconds]);
-  const old = useBefore(before, times, rateOf);
+  const old = useBefore(before, times, seconds, rateOf, 0);
   const series = before ? [...CLASSES, ...BEFORE_RATE] : CLASSES;
   const drawn = useMemo(() => (before ? [...data, old] : data) as typeof data, [data, old, before]);
   return (
@@ -94,12 +94,12 @@ export function RateChart({ all, before, range, onSelect, marks }: Props) {
 }
 
 export function LatencyChart({ all, before, range, onSelect, marks }: Props) {
-  const { times, found, ends } = useIntervals(all, range);
+  const { times, found, ends, seconds } = useIntervals(all, range);
   const data = useMemo(() => {
     const of = (quantile: "p50_us" | "p90_us" | "p99_us") => times.map((time) => found.get(time)?.durations[quantile] ?? null);
     return [times.map((time) => time / 1000), of("p99_us"), of("p90_us"), of("p50_us")] as [number[], ...(number | null)[][]];
   }, [times, found]);
-  const [p99, p50] = [useBefore(before, times, p99Of), useBefore(before, times, p50Of)];
+  const [p99, p50] = [useBefore(before, times, seconds, p99Of, null), useBefore(before, times, seconds, p50Of, null)];
   const series = before ? [...QUANTILES, ...BEFORE_P99] : QUANTILES;
   const drawn = useMemo(() => (before ? [...data, p99, p50] : data) as typeof data, [data, p99, p50, before]);
   return (

@@ -1,7 +1,8 @@
 // A consumer: limits, what it owes for the current month, limits hit, credentials.
 
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useQueries, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
 import { useSession } from "../api/session";
 import { count } from "../format/format";
@@ -16,8 +17,10 @@ import { Named, termOf } from "./named";
 
 /** Most transactions whose principals and limits are shown. */
 const NEWEST = 500;
-/** Most credentials that are shown: each is asked for its last use. */
+/** Most credentials that are shown. The last use of each is a search. */
 const MOST = 50;
+/** Searches for a last use at a time: more would keep other requests waiting. */
+const AT_A_TIME = 2;
 
 type Summary = Schemas["Page"]["transactions"][number];
 
@@ -119,14 +122,29 @@ function Usage({ name }: { name: string }) {
 }
 
 /** `all`: also before the range of the page. */
-function useNewest(query: string, all = false, limit = NEWEST) {
+function useNewest(query: string, all = false) {
   const [range] = useRange();
   const q = all ? query : within(query, range).query;
-  return useQuery({
+  return useQuery(newestOf(q, NEWEST));
+}
+
+function newestOf(q: string, limit: number) {
+  return queryOptions({
     queryKey: ["newest", q, limit],
     queryFn: ({ signal }) => data<Schemas["Page"]>(api.GET("/v1/transactions", { params: { query: { q, limit } }, signal })),
     staleTime: 10_000,
   });
+}
+
+type NewestResult = UseQueryResult<Schemas["Page"]>;
+
+/** The newest transaction of each query, whenever it was; a few searches at a time. */
+function useLastUses(terms: string[]): NewestResult[] {
+  const [done, setDone] = useState(0);
+  const results = useQueries({ queries: terms.map((term, at) => ({ ...newestOf(term, 1), enabled: at < done + AT_A_TIME, refetchOnWindowFocus: false })) });
+  const ended = results.filter((result) => !result.isPending).length;
+  useEffect(() => setDone(ended), [ended]);
+  return results;
 }
 
 /** Numbers of transactions by a text of each, and the newest of them. */
@@ -195,18 +213,24 @@ function Credentials({ name, isRecording }: { name: string; isRecording: boolean
     queryFn: () => data<Schemas["ConsumerInfo"]>(api.GET("/v1/consumers/{consumer}", { params: { path: { consumer: name } } })),
     retry: false,
   });
+  const shown = found.data?.credentials.slice(0, MOST) ?? [];
+  const ids = isRecording ? shown.flatMap((one) => one.id ?? []) : [];
+  const uses = useLastUses(ids.map((id) => `${termOf("consumer", name)} ${termOf("principal", id)}`));
+  const useOf = (id: string | null | undefined) => (id ? uses[ids.indexOf(id)] : undefined);
   return (
     <Panel title="Credentials" inside={false}>
       {found.isError && <p className="inside muted">The configuration in force has no such consumer.</p>}
       {found.data && (
         <Table heads={["Kind", "Name", "Auth", "Expiry", "Last use"]}>
-          {found.data.credentials.slice(0, MOST).map((one) => (
+          {shown.map((one) => (
             <tr key={`${one.kind} ${one.id ?? ""}`}>
               <td>{CREDENTIALS[one.kind] ?? one.kind}</td>
               <td className="mono">{one.id ? <Named kind="principal" name={one.id} within={termOf("consumer", name)} /> : <span className="muted">all that the rule matches</span>}</td>
               <td>{one.auth.join(", ")}</td>
               <td className="muted">{one.kind === "api-key" ? "none" : "its own"}</td>
-              <td>{one.id && isRecording ? <LastUse term={`${termOf("consumer", name)} ${termOf("principal", one.id)}`} /> : <span className="muted">see below</span>}</td>
+              <td>
+                <LastUse newest={useOf(one.id)} />
+              </td>
             </tr>
           ))}
         </Table>
@@ -221,9 +245,8 @@ function Credentials({ name, isRecording }: { name: string; isRecording: boolean
   );
 }
 
-/** The newest transaction of a query, whenever it was. */
-function LastUse({ term }: { term: string }) {
-  const newest = useNewest(term, true, 1);
+function LastUse({ newest }: { newest: NewestResult | undefined }) {
+  if (!newest) return <span className="muted">see below</span>;
   const [one] = newest.data?.transactions ?? [];
   if (one) return <Newest one={one} />;
   return <span className="muted">{newest.isPending ? "…" : newest.isError ? "unknown" : "no transaction is recorded"}</span>;

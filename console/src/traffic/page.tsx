@@ -36,7 +36,8 @@ function Traffic({ kind, name, within, node }: { kind: Kind; name: string; withi
   const figures = useQuery({ ...profile(term, range, node), refetchInterval: range.to ? false : 10_000 });
   const [compares] = useComparison();
   const earlier = useQuery({ ...profileBefore(term, range, node), enabled: compares, refetchInterval: range.to ? false : 30_000 });
-  const before = compares ? earlier.data : undefined;
+  // Not beside figures of another range, which are shown until those of this one are there.
+  const before = compares && !figures.isPlaceholderData ? earlier.data : undefined;
   const facets = useQuery({ ...counts(term, range, false, node), refetchInterval: range.to ? false : 10_000 });
   useTitle(`${KINDS[kind]} ${name}`);
   const select = (from: number, to: number) => setRange(between(from, to));
@@ -73,6 +74,7 @@ function Traffic({ kind, name, within, node }: { kind: Kind; name: string; withi
           <SilentNodes nodes={all.nodes ?? undefined} />
           {(all.cut || (all.incomplete && !all.nodes?.missing?.length)) && <p className="notice warn thin">Some transactions may be missing: the time limit was reached, or the index lags behind.</p>}
           {compares && earlier.isError && <p className="notice warn thin">The previous range cannot be read: {String(earlier.error.message)}</p>}
+          {before && isPartial(before.all) && <p className="notice warn thin">Some transactions of the range before may be missing: {missingWords(before.all)}.</p>}
           <Figures all={all} before={before} />
           {all.matched === 0 ? (
             <section className="panel">
@@ -97,6 +99,12 @@ function Traffic({ kind, name, within, node }: { kind: Kind; name: string; withi
       )}
     </>
   );
+}
+
+const isPartial = (all: Profile) => all.cut || all.incomplete || (all.nodes?.missing ?? []).length > 0;
+
+function missingWords(all: Profile): string {
+  return (all.nodes?.missing ?? []).length > 0 ? "not all nodes responded" : "the time limit was reached, or the index lags behind";
 }
 
 function Figures({ all, before }: { all: Profile; before: Before | undefined }) {

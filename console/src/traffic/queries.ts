@@ -33,7 +33,7 @@ export function profileBefore(query: string, range: RangeSearch, node = "") {
       const terms = within(query, before.range);
       return { all: await data<Profile>(api.GET("/v1/transactions/profile", { params: { query: { q: terms.query, ...(node && { node }) } }, signal })), shift: before.shift };
     },
-    placeholderData: keepPreviousData,
+    // Without placeholder data: figures of another range would be compared.
     staleTime: 30_000,
   });
 }

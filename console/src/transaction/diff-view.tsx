@@ -1,31 +1,44 @@
 // Differences of two texts by line.
 
-import type { Change } from "./diff";
+import { count } from "../format/format";
+import { type DiffLine, excerpt } from "./diff";
 import { visible } from "./text";
 
-const AROUND = 2;
 const SIGNS = { same: " ", removed: "−", added: "+" };
+/** Characters of a line that are shown. */
+const MAX_LINE = 2000;
 
 /** Changed lines with those around them. Equal parts are left out. */
-export function Diff({ changes, label = "Differences" }: { changes: Change[]; label?: string }) {
-  const near = changes.map((_, at) => changes.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((change) => change.kind !== "same"));
+export function Diff({ lines, label = "Differences" }: { lines: DiffLine[]; label?: string }) {
   return (
     <div className="diff" tabIndex={0} role="region" aria-label={label}>
-      {changes.map((change, at) =>
-        near[at] ? (
-          <div key={at} className={change.kind}>
-            <span aria-hidden="true">{SIGNS[change.kind]}</span>
-            <bdo dir="ltr">
-              {change.kind !== "same" && <span className="sr-only">{change.kind}: </span>}
-              {visible(change.text).slice(0, 2000)}
-            </bdo>
-          </div>
-        ) : near[at - 1] ? (
+      {lines.map((line, at) =>
+        line.kind === "gap" ? (
           <div key={at} className="muted">
             ⋯
           </div>
-        ) : null,
+        ) : (
+          <div key={at} className={line.kind}>
+            <span aria-hidden="true">{SIGNS[line.kind]}</span>
+            <bdo dir="ltr">
+              {line.kind !== "same" && <span className="sr-only">{line.kind}: </span>}
+              <Part text={line.text} other={line.other} most={MAX_LINE} />
+            </bdo>
+          </div>
+        ),
       )}
     </div>
+  );
+}
+
+/** A text of limited length around its first difference from another one. What is not shown is said. */
+export function Part({ text, other, most }: { text: string; other: string | undefined; most: number }) {
+  const part = excerpt(text, other, most);
+  return (
+    <>
+      {part.before > 0 && <span className="muted">({count(part.before)} characters before) … </span>}
+      {visible(part.text)}
+      {part.after > 0 && <span className="muted"> … ({count(part.after)} characters after)</span>}
+    </>
   );
 }

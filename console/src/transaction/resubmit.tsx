@@ -6,7 +6,7 @@ import { api, type Attempt, data, type Schemas, type Transaction } from "../api/
 import { Dialog, DialogButtons } from "../ui/dialog";
 import { Failure } from "../ui/parts";
 import { notify } from "../ui/toast";
-import { diff } from "./diff";
+import { diff, linesOf } from "./diff";
 import { Diff } from "./diff-view";
 import { prettyJson } from "./text";
 
@@ -117,7 +117,7 @@ export function EditDialog({ transaction, onClose }: { transaction: Transaction;
       </label>
       <section className="stack">
         <h3>{changed > 0 ? "Differences" : "No differences: the request is sent unchanged"}</h3>
-        {changed > 0 && <Diff changes={changes} />}
+        {changed > 0 && <Diff lines={linesOf(changes)} />}
       </section>
       {send.isError && <Failure error={send.error} />}
     </Dialog>

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import { clock, day } from "../format/format";
 import { color, useTheme } from "../shell/theme";
-import { useZone } from "../time/zone";
+import { asLocal, useZone } from "../time/zone";
 
 export interface Series {
   label: string;
@@ -80,6 +80,8 @@ function options(width: number, height: number, series: Series[], now: Now, sync
     width,
     height,
     padding: [8, 8, 0, 0],
+    // Ticks are at full hours and days of the zone in force.
+    tzDate: (seconds) => asLocal(new Date(seconds * 1000)),
     legend: { show: false },
     cursor: {
       drag: { x: now.current.onBrush !== undefined, y: false, setScale: false },

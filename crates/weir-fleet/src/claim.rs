@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
-use weir_store::ledger::{Again, AttemptState, Ledger};
+use weir_store::ledger::{Again, AttemptState, Ledger, RetryBase};
 
 /// Most attempts of a claim.
 pub const MAX_CLAIMS: usize = 256;
@@ -46,6 +46,8 @@ pub enum Blocker {
     Unknown,
     /// An attempt has succeeded.
     Settled,
+    /// There is an attempt after the one that the retry is based on.
+    Newer,
     /// Its job does not run under this lease, or has the transaction no longer as pending.
     NotPending,
 }
@@ -85,13 +87,16 @@ pub(crate) async fn claim(
     let mut taken = HashSet::new();
     let blockers: Vec<Option<Blocker>> = claims
         .iter()
-        .map(|claim| match states.blocker(claim) {
-            _ if pending.as_ref().is_some_and(|items| !items.contains(&claim.original)) => {
-                Some(Blocker::NotPending)
+        .map(|claim| {
+            let item = pending.as_ref().map(|items| items.get(&claim.original));
+            match item {
+                Some(None) => Some(Blocker::NotPending),
+                _ => match states.blocker(claim, item.flatten().copied().flatten()) {
+                    // Twice in the same claim.
+                    None if !taken.insert(claim.original) => Some(Blocker::Sending),
+                    blocker => blocker,
+                },
             }
-            // Twice in the same claim.
-            None if !taken.insert(claim.original) => Some(Blocker::Sending),
-            blocker => blocker,
         })
         .collect();
     let granted = claims.iter().zip(&blockers).filter(|(_, blocker)| blocker.is_none());
@@ -108,9 +113,20 @@ pub(crate) async fn claim(
 /// What is known about transactions whose rows are locked.
 #[derive(Debug, Default)]
 struct States {
-    settled: HashSet<Uuid>,
-    /// Whether an attempt is being sent; otherwise the state of one is unknown.
-    open: HashMap<Uuid, bool>,
+    /// When the resolution of a transaction that is not open was set, in microseconds since 1970.
+    settled: HashMap<Uuid, u64>,
+    attempts: HashMap<Uuid, Attempts>,
+}
+
+/// The attempts at a transaction; times are microseconds since 1970.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempts {
+    /// One is being sent.
+    sending: bool,
+    /// Start of the last one of unknown state.
+    unknown: Option<u64>,
+    /// Start of the last one that was not refused.
+    last: Option<u64>,
 }
 
 impl States {
@@ -122,31 +138,50 @@ impl States {
         let insert = "INSERT INTO weir.resolution (id) SELECT unnest($1) ORDER BY 1
              ON CONFLICT (id) DO NOTHING";
         transaction.execute(insert, &ids).await?;
-        let lock = "SELECT id, state FROM weir.resolution WHERE id = ANY ($1)
+        let lock = "SELECT id, state, at FROM weir.resolution WHERE id = ANY ($1)
              ORDER BY id FOR UPDATE";
         let mut states = Self::default();
         for row in transaction.query(lock, &ids).await? {
             if row.try_get::<_, &str>(1)? != "open" {
-                states.settled.insert(row.try_get(0)?);
+                states.settled.insert(row.try_get(0)?, row.try_get::<_, i64>(2)?.unsigned_abs());
             }
         }
         // A statement of its own: it sees what was committed before the lock was there.
-        let open = "SELECT original, bool_or(state = 'sending') FROM weir.attempt
-             WHERE original = ANY ($1) AND state IN ('sending', 'unknown') GROUP BY original";
-        for row in transaction.query(open, &ids).await? {
-            states.open.insert(row.try_get(0)?, row.try_get(1)?);
+        let attempts = "SELECT original, bool_or(state = 'sending'),
+                 (extract(epoch FROM max(began) FILTER (WHERE state = 'unknown')) * 1000000)::bigint,
+                 (extract(epoch FROM max(began) FILTER (WHERE state <> 'refused')) * 1000000)::bigint
+             FROM weir.attempt WHERE original = ANY ($1) GROUP BY original";
+        for row in transaction.query(attempts, &ids).await? {
+            let (unknown, last): (Option<i64>, Option<i64>) = (row.try_get(2)?, row.try_get(3)?);
+            let attempts = Attempts {
+                sending: row.try_get(1)?,
+                unknown: unknown.map(i64::unsigned_abs),
+                last: last.map(i64::unsigned_abs),
+            };
+            states.attempts.insert(row.try_get(0)?, attempts);
         }
         Ok(states)
     }
 
-    fn blocker(&self, claim: &Claim) -> Option<Blocker> {
-        match self.open.get(&claim.original) {
-            Some(true) => return Some(Blocker::Sending),
-            Some(false) if claim.again == Again::No => return Some(Blocker::Unknown),
-            _ => {}
+    /// As the blocker of the database of a node.
+    fn blocker(&self, claim: &Claim, base: Option<RetryBase>) -> Option<Blocker> {
+        let attempts = self.attempts.get(&claim.original).copied().unwrap_or_default();
+        let since = RetryBase::since(base);
+        let is_since = |at: &u64| *at >= since;
+        if attempts.sending {
+            return Some(Blocker::Sending);
         }
-        let is_settled = self.settled.contains(&claim.original) && claim.again != Again::All;
-        is_settled.then_some(Blocker::Settled)
+        if claim.again == Again::All {
+            return None;
+        }
+        if claim.again == Again::No && attempts.unknown.as_ref().is_some_and(is_since) {
+            return Some(Blocker::Unknown);
+        }
+        if self.settled.get(&claim.original).is_some_and(is_since) {
+            return Some(Blocker::Settled);
+        }
+        let is_newer = base.is_some_and(|base| attempts.last.is_some_and(|at| at > base.at));
+        is_newer.then_some(Blocker::Newer)
     }
 }
 
@@ -297,14 +332,23 @@ mod tests {
 
     #[test]
     fn what_is_being_sent_blocks_always_and_the_rest_unless_it_is_wanted_again() {
-        let [sending, unknown, settled, new] = [1, 2, 3, 4].map(Uuid::from_u128);
+        let [sending, unknown, settled, new, failed] = [1, 2, 3, 4, 5].map(Uuid::from_u128);
         let states = States {
-            settled: HashSet::from([settled, sending]),
-            open: HashMap::from([(sending, true), (unknown, false)]),
+            settled: HashMap::from([(settled, 50), (sending, 50)]),
+            attempts: HashMap::from([
+                (sending, Attempts { sending: true, ..Attempts::default() }),
+                (unknown, Attempts { unknown: Some(50), last: Some(50), sending: false }),
+                (failed, Attempts { last: Some(50), ..Attempts::default() }),
+            ]),
+        };
+        let based = |original, at, accepted| {
+            let (who, again) = (String::new(), Again::No);
+            let claim = Claim { attempt: Uuid::nil(), original, who, again };
+            states.blocker(&claim, Some(RetryBase { at, accepted }))
         };
         let blocker = |original, again: Again| {
             let claim = Claim { attempt: Uuid::nil(), original, who: String::new(), again };
-            states.blocker(&claim)
+            states.blocker(&claim, None)
         };
         for again in [Again::No, Again::Unknown, Again::All] {
             assert_eq!(blocker(sending, again), Some(Blocker::Sending));
@@ -316,6 +360,11 @@ mod tests {
         for original in [unknown, settled, new] {
             assert_eq!(blocker(original, Again::All), None);
         }
-        assert_eq!(blocker(new, Again::No), None);
+        assert_eq!((blocker(new, Again::No), blocker(failed, Again::No)), (None, None));
+        // In a retry: what came before the attempt that it is based on was accepted with that.
+        let of = |at| [settled, unknown, failed].map(|original| based(original, at, true));
+        let all = [Blocker::Settled, Blocker::Unknown, Blocker::Newer].map(Some);
+        assert_eq!((of(49), of(51)), (all, [None; 3]));
+        assert_eq!(based(settled, 51, false), Some(Blocker::Settled));
     }
 }

@@ -220,7 +220,7 @@ async fn run(
              state IN ('cannot', 'refused')
                  AND reason IN ('limit-reached', 'rejected:journal-full', 'sending')
              OR $2 AND (state = 'unknown' OR state IN ('cannot', 'refused')
-                 AND reason IN ('settled', 'unknown', 'succeeded')))";
+                 AND reason IN ('settled', 'unknown', 'succeeded', 'newer-attempt')))";
     let parameters: [Parameter<'_>; 2] = [(&number, Type::INT8), (&again, Type::BOOL)];
     transaction.execute(sql, &parameters).await?;
     Ok(true)

@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("schema/12_retries.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/13_views.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/14_token_ends.sql"), min_weir: "0.1.0" },
+    Step { sql: include_str!("schema/15_retry_base.sql"), min_weir: "0.1.0" },
 ];
 
 /// Key of the lock under which steps run: "weir" in ASCII.

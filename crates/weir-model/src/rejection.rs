@@ -68,6 +68,12 @@ pub enum RejectionReason {
         message = "it has been resubmitted, resolved or dismissed; `again` sends it all the same"
     )]
     Settled,
+    /// Since the attempt that a retry is based on, there was another one.
+    #[strum(
+        message = "there is a newer attempt, of another job or by hand: retry that job; `again` sends it \
+        all the same"
+    )]
+    NewerAttempt,
     /// Its response means success.
     #[strum(message = "it was answered with success; `again` sends it all the same")]
     Succeeded,

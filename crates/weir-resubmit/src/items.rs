@@ -2,7 +2,7 @@
 //! the node that runs the job.
 
 use crate::claims::{Claim, JobPart};
-use crate::prepare::MAX_IN_FLIGHT_BYTES;
+use crate::prepare::{Item, MAX_IN_FLIGHT_BYTES};
 use crate::single::{ResubmitError, Resubmitter};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -68,6 +68,9 @@ pub struct JobItemAddress {
     pub lane: u16,
     /// Position in the lane.
     pub position: u64,
+    /// In a retry: the job that is retried sent it, or would have, despite its state.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accepted: bool,
 }
 
 /// Transactions of a job that their node is to send.
@@ -121,12 +124,13 @@ impl Resubmitter {
         let (found, next, incomplete) = shared.find_page(&query, options, find.after.as_deref())?;
         let items = shared.ledger.write(|db| {
             let item = |one: PreviewItem| {
-                let before = blocker(db, one.id, find.again.into())?;
+                let before = blocker(db, one.id, find.again.into(), None)?;
                 let reason = one.reason.or(before).map(|reason| reason.code());
                 let (lane, position) = one
                     .address
                     .map_or((0, 0), |address| (address.lane, address.position.to_bits()));
-                let item = JobItemAddress { id: Uuid::from_u128(one.id), lane, position };
+                let id = Uuid::from_u128(one.id);
+                let item = JobItemAddress { id, lane, position, accepted: false };
                 Ok(FoundItem { item, reason: reason.unwrap_or_default() })
             };
             found.into_iter().map(item).collect()
@@ -144,16 +148,16 @@ impl Resubmitter {
         if shared.fleet_bytes.load(Ordering::Relaxed) >= MAX_IN_FLIGHT_BYTES {
             return Ok(SentItems::default());
         }
-        let items: Vec<(u128, Address)> = send.items.iter().take(MAX_SENT).map(address).collect();
+        let items: Vec<Item> = send.items.iter().take(MAX_SENT).map(address).collect();
         let (prepared, _) = shared.prepare_all((send.to.as_str(), send.again), &items)?;
         let (mut requests, mut rejected, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for ((id, _), request) in items.iter().zip(prepared) {
+        for ((id, _, accepted), request) in items.iter().zip(prepared) {
             match request {
                 // The others stay pending. One that is larger is sent alone.
                 Ok(request) if bytes > 0 && bytes + request.body.len() > MAX_SENT_BYTES => break,
                 Ok(request) => {
                     bytes += request.body.len();
-                    requests.push(request);
+                    requests.push((request, *accepted));
                 }
                 Err(reason) => rejected.push((*id, reason.code())),
             }
@@ -172,12 +176,12 @@ impl Resubmitter {
     fn record_items(
         &self,
         send: &SendItems,
-        requests: Vec<ReplayRequest>,
+        requests: Vec<(ReplayRequest, bool)>,
         rejected: &mut Vec<(u128, String)>,
     ) -> rusqlite::Result<Vec<ReplayRequest>> {
         let mut recorded = Vec::with_capacity(requests.len());
         self.shared.ledger.write(|db| {
-            for request in requests {
+            for (request, accepted) in requests {
                 let intent = Intent {
                     id: request.id,
                     original: request.original,
@@ -186,7 +190,9 @@ impl Resubmitter {
                     who: &send.who,
                     destination: &send.to,
                     difference: "",
-                    again: send.sends(),
+                    // The claim checks what came after the attempt that the retry is based on.
+                    again: if accepted { Again::All } else { send.sends() },
+                    base: None,
                 };
                 match record_intent(db, &intent)? {
                     Ok(()) => recorded.push(request),
@@ -258,7 +264,7 @@ impl Resubmitter {
     }
 }
 
-fn address(item: &JobItemAddress) -> (u128, Address) {
+fn address(item: &JobItemAddress) -> Item {
     let position = Position::from_bits(item.position);
-    (item.id.as_u128(), Address { lane: item.lane, position })
+    (item.id.as_u128(), Address { lane: item.lane, position }, item.accepted)
 }

@@ -14,6 +14,9 @@ pub(crate) const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Transactions of a page of a preview.
 const PREVIEW_PAGE: usize = 256;
 
+/// A transaction of a job: its id, its address, and whether the job that is retried accepted its state.
+pub(crate) type Item = (u128, Address, bool);
+
 /// A request, or the reason why there is none.
 type Request = Result<ReplayRequest, RejectionReason>;
 
@@ -39,10 +42,10 @@ impl Context {
     pub(crate) fn prepare_all(
         &self,
         options: (&str, bool),
-        items: &[(u128, Address)],
+        items: &[Item],
     ) -> Result<(Vec<Request>, Option<usize>), Error> {
         let config = (self.gateway.config)();
-        let mut addresses: Vec<_> = items.iter().map(|(_, address)| *address).collect();
+        let mut addresses: Vec<_> = items.iter().map(|(_, address, _)| *address).collect();
         addresses.sort_by_key(|address| (address.lane, address.position));
         // Items without an address have the same one.
         addresses.dedup();
@@ -53,7 +56,8 @@ impl Context {
         let bytes: usize = read.values().map(payload_bytes).sum();
         let mean = bytes.checked_div(read.len());
         let mut prepared = Vec::with_capacity(items.len());
-        for (id, _) in items {
+        for (id, _, accepted) in items {
+            let options = (options.0, options.1 || *accepted);
             let found = match read.remove(id) {
                 Some(found) => Some(found),
                 // It has moved within the journal.
@@ -85,7 +89,7 @@ impl Context {
                 Some(transaction) => self.prepare(transaction, options, &config).err(),
             };
             let address = hit.transaction.as_ref().and_then(|one| one.address);
-            PreviewItem { id: hit.row.id, address, reason }
+            PreviewItem { id: hit.row.id, address, reason, base: None }
         });
         let items = items.collect();
         Ok((items, hits.next.map(|cursor| cursor.to_string()), hits.incomplete))

@@ -219,6 +219,7 @@ impl Runner {
             id: item.id,
             address: Some(item.address),
             reason: request.err(),
+            base: item.base,
         });
         let found: Vec<_> = found.collect();
         // Its transactions are gone with it once the retention has ended.
@@ -276,7 +277,10 @@ impl Runner {
 
     /// The requests of the next transactions, or the reasons why there are none.
     fn prepare_all(&mut self, job: &Job, items: &[JobItem]) -> Result<Prepared, RunnerError> {
-        let addresses: Vec<_> = items.iter().map(|item| (item.id, item.address)).collect();
+        let addresses: Vec<_> = items
+            .iter()
+            .map(|item| (item.id, item.address, item.base.is_some_and(|base| base.accepted)))
+            .collect();
         let options = (job.destination.as_str(), job.again);
         let (prepared, mean) = self.shared.prepare_all(options, &addresses)?;
         self.mean_bytes = mean.unwrap_or(self.mean_bytes);
@@ -414,6 +418,7 @@ fn record_intents(
                     destination: &job.destination,
                     difference: "",
                     again: job.sends(),
+                    base: item.base,
                 };
                 record_intent(db, &intent)?.map(|()| request)
             }

@@ -178,6 +178,7 @@ impl Resubmitter {
             destination: options.destination.as_deref().unwrap_or_default(),
             difference: &options.edit.difference(transaction),
             again: options.again.into(),
+            base: None,
         };
         let recorded = shared.ledger.write(|db| record_intent(db, &intent))?;
         recorded.map_err(ResubmitError::Rejected)?;

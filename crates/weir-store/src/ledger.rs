@@ -11,7 +11,8 @@ mod job;
 mod retry;
 
 pub use attempt::{
-    Again, Attempt, AttemptState, Intent, blocker, finish, record_intent, withdraw_intent,
+    Again, Attempt, AttemptState, Intent, RetryBase, blocker, finish, record_intent,
+    withdraw_intent,
 };
 pub use copy::{ResolutionCopy, copy_resolution};
 pub use item::{ItemState, MAX_RETRIES, read_states, reason_words, states_text};

@@ -71,7 +71,8 @@ fn states(text: &str) -> Result<Vec<ItemState>> {
 
 /// List the transactions of a job, newest first
 ///
-/// `matching` is the number of all that the filter selects, `next` is present if there are more.
+/// `matching` is the number of all that the filter selects, on the first page only; `next` is present if there
+/// are more.
 #[utoipa::path(get, path = "/v1/jobs/{number}/items", tag = "resubmission",
     params(("number" = i64, Path, description = "Job number."), ItemParams),
     responses(
@@ -85,20 +86,20 @@ pub(super) async fn list(
     Params(params): Params<ItemParams>,
 ) -> Result<Json<JobTransactions>> {
     let (number, list) = (number(&text)?, params.list()?);
-    let job = call.api.job(number).await?;
     if let Some(fleet) = call.api.fleet_jobs() {
-        return fleet.job_transactions(&job, &list).await.map(Json).map_err(no_database);
+        let found = fleet.job_transactions(number, &list).await.map_err(no_database)?;
+        return found.map(Json).ok_or(NO_JOB);
     }
     let find = move |resubmitter: &Resubmitter| {
-        resubmitter.ledger().job_transactions(&job, &list).map_err(TrackerError::unreadable)
+        resubmitter.ledger().job_transactions(number, &list).map_err(TrackerError::unreadable)
     };
-    call.api.resubmission(&call.api.jobs, find).await.map(Json)
+    call.api.resubmission(&call.api.jobs, find).await?.map(Json).ok_or(NO_JOB)
 }
 
 /// Retry transactions of a job
 ///
 /// Creates a job for the transactions of a job in some states, by default those that failed. Transactions
-/// that have been resubmitted, resolved or dismissed since are not sent. The job to be retried has ended
+/// that were sent, resolved or dismissed since are not sent without `again`. The job to be retried has ended
 /// or is paused.
 #[utoipa::path(post, path = "/v1/jobs/{number}/retry", tag = "resubmission", request_body = RetryJob,
     params(("number" = i64, Path, description = "Number of the job to be retried.")),
@@ -122,7 +123,9 @@ pub(super) async fn retry(
         ));
     }
     let states = states_text(&retry.states);
-    let details = json!({"states": states, "rate": retry.rate, "run": retry.run});
+    let details = json!({
+        "states": states, "rate": retry.rate, "again": retry.again, "run": retry.run,
+    });
     call.audit(Action::RetryJob, number.to_string(), details.to_string()).await?;
     let created = match call.api.fleet_jobs() {
         Some(fleet) => {

@@ -2,19 +2,20 @@
 
 use super::{Blocker, Claim, Ended, JobClaim};
 use crate::database::{DatabaseError, Parameter, Transaction};
-use std::collections::HashSet;
+use std::collections::HashMap;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 use weir_model::RejectionReason;
-use weir_store::ledger::AttemptState;
+use weir_store::ledger::{AttemptState, RetryBase};
 
-/// Locks the items of transactions that are pending. `None` if the job does not run under this lease: until
+/// Locks the items of transactions that are pending; returns what each is based on. `None` if the job does not run under this lease: until
 /// the end of the transaction, the job is not paused and no other node takes it over.
 pub(super) async fn lock(
     transaction: &Transaction<'_>,
     job: &JobClaim,
     originals: &[Uuid],
-) -> Result<Option<HashSet<Uuid>>, DatabaseError> {
+) -> Result<Option<HashMap<Uuid, Option<RetryBase>>>, DatabaseError> {
     let runs = "SELECT FROM weir.task t, weir.job j
          WHERE t.name = 'job-' || $1 AND t.epoch = $2 AND t.until > now()
              AND j.number = $1 AND j.state = 'running' FOR SHARE";
@@ -22,12 +23,17 @@ pub(super) async fn lock(
     if transaction.query(runs, &parameters).await?.is_empty() {
         return Ok(None);
     }
-    let pending = "SELECT original FROM weir.job_item
+    let pending = "SELECT original, base, accepted FROM weir.job_item
          WHERE job = $1 AND original = ANY ($2) AND state = 'pending'
          ORDER BY original FOR UPDATE";
     let parameters: [Parameter<'_>; 2] = [(&job.job, Type::INT8), (&originals, Type::UUID_ARRAY)];
     let rows = transaction.query(pending, &parameters).await?;
-    Ok(Some(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?))
+    let read = |row: &Row| {
+        let (base, accepted): (Option<i64>, bool) = (row.try_get(1)?, row.try_get(2)?);
+        let base = base.map(|at| RetryBase { at: at.unsigned_abs(), accepted });
+        Ok((row.try_get(0)?, base))
+    };
+    Ok(Some(rows.iter().map(read).collect::<Result<_, tokio_postgres::Error>>()?))
 }
 
 /// Takes the items of attempts that are granted.
@@ -57,6 +63,7 @@ pub(super) async fn reject(
         Blocker::Sending => Some(RejectionReason::Sending),
         Blocker::Unknown => Some(RejectionReason::Unknown),
         Blocker::Settled => Some(RejectionReason::Settled),
+        Blocker::Newer => Some(RejectionReason::NewerAttempt),
         Blocker::NotPending => None,
     };
     let blocked = claims

@@ -71,6 +71,8 @@ pub struct PendingItem {
     pub lane: u16,
     /// Position in the lane.
     pub position: u64,
+    /// In a retry: the job that is retried sent it, or would have, despite its state.
+    pub accepted: bool,
 }
 
 /// Leases of jobs, over a connection that exists while there are jobs.
@@ -173,6 +175,11 @@ impl Leases {
         if transaction.query(sql, &parameters).await?.is_empty() {
             return Err(DatabaseError::Fenced);
         }
+        // It may have been cancelled meanwhile.
+        let sql = "SELECT FROM weir.job WHERE number = $1 AND state = 'previewing' FOR UPDATE";
+        if transaction.query(sql, &[(job, Type::INT8)]).await?.is_empty() {
+            return Ok(());
+        }
         let room = usize::try_from(MAX_ITEMS - leased.found).unwrap_or_default();
         let added = &items[..items.len().min(room)];
         let ids: Vec<Uuid> = added.iter().map(|item| item.id).collect();
@@ -227,7 +234,7 @@ impl Leases {
     ) -> Result<Vec<PendingItem>, DatabaseError> {
         let limit = bounded(limit as u64);
         // Ids are in the order of time.
-        let sql = "SELECT original, node, lane, position FROM weir.job_item
+        let sql = "SELECT original, node, lane, position, accepted FROM weir.job_item
              WHERE job = $1 AND state = 'pending' AND reason = '' AND node = ANY ($2)
              ORDER BY original LIMIT $3";
         let parameters: [Parameter<'_>; 3] =
@@ -239,6 +246,7 @@ impl Leases {
                 node: row.try_get(1)?,
                 lane: u16::try_from(row.try_get::<_, i32>(2)?).unwrap_or_default(),
                 position: row.try_get::<_, i64>(3)? as u64,
+                accepted: row.try_get(4)?,
             })
         };
         rows.iter().map(item).collect::<Result<_, _>>().map_err(DatabaseError::from)

@@ -91,6 +91,26 @@ pub struct Intent<'a> {
     pub difference: &'a str,
     /// Despite a resolution of the original or an attempt of unknown state.
     pub again: Again,
+    /// What it is based on, as the retry of another job.
+    pub base: Option<RetryBase>,
+}
+
+/// What the retry of a transaction is based on: the attempt of the job that is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryBase {
+    /// Start of that attempt, in microseconds since 1970; without one, when that job was created. A newer
+    /// attempt keeps the transaction from being sent.
+    pub at: u64,
+    /// That job sent it, or would have, despite resolutions and attempts of unknown state before.
+    pub accepted: bool,
+}
+
+impl RetryBase {
+    /// The time from which resolutions and attempts of unknown state count.
+    #[must_use]
+    pub fn since(base: Option<Self>) -> u64 {
+        base.filter(|base| base.accepted).map_or(0, |base| base.at)
+    }
 }
 
 /// What does not keep a transaction from being sent again. An attempt that is under way always does.
@@ -158,23 +178,42 @@ pub fn blocker(
     db: &Connection,
     original: u128,
     again: Again,
+    base: Option<RetryBase>,
 ) -> rusqlite::Result<Option<RejectionReason>> {
     let mut select = db.prepare_cached(
-        "SELECT state FROM attempt WHERE original = ? AND state IN ('sending', 'unknown')",
+        "SELECT coalesce(max(state = 'sending'), 0),
+             coalesce(max(state = 'unknown' AND began >= ?2), 0),
+             coalesce(max(state <> 'refused' AND began > ?3), 0)
+         FROM attempt WHERE original = ?1",
     )?;
-    let states = select.query_map([original.to_be_bytes()], |row| row.get::<_, String>(0))?;
-    let states: Vec<String> = states.collect::<rusqlite::Result<_>>()?;
-    if states.iter().any(|state| state == "sending") {
+    let since = RetryBase::since(base);
+    let newest = base.map_or(i64::MAX, |base| i64::try_from(base.at).unwrap_or(i64::MAX));
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let found = select.query_row(params![original.to_be_bytes(), since, newest], read)?;
+    let (sending, unknown, newer): (bool, bool, bool) = found;
+    if sending {
         return Ok(Some(RejectionReason::Sending));
     }
     if again == Again::All {
         return Ok(None);
     }
-    if !states.is_empty() && again == Again::No {
+    if unknown && again == Again::No {
         return Ok(Some(RejectionReason::Unknown));
     }
-    let settled = resolution(db, original)?.is_some_and(|state| state != Resolution::Open);
-    Ok(settled.then_some(RejectionReason::Settled))
+    if is_settled(db, original, since)? {
+        return Ok(Some(RejectionReason::Settled));
+    }
+    Ok(newer.then_some(RejectionReason::NewerAttempt))
+}
+
+/// Whether a transaction has a resolution that was set at this time or later.
+fn is_settled(db: &Connection, original: u128, since: u64) -> rusqlite::Result<bool> {
+    if resolution(db, original)?.is_none_or(|state| state == Resolution::Open) {
+        return Ok(false);
+    }
+    let mut select = db.prepare_cached("SELECT max(at) FROM resolution_change WHERE id = ?")?;
+    let last: Option<u64> = select.query_row([original.to_be_bytes()], |row| row.get(0))?;
+    Ok(last.is_none_or(|at| at >= since))
 }
 
 /// Stores an attempt as `sending`, unless there is a [`blocker`].
@@ -185,7 +224,7 @@ pub fn record_intent(
     db: &Connection,
     intent: &Intent<'_>,
 ) -> rusqlite::Result<Result<(), RejectionReason>> {
-    if let Some(reason) = blocker(db, intent.original, intent.again)? {
+    if let Some(reason) = blocker(db, intent.original, intent.again, intent.base)? {
         return Ok(Err(reason));
     }
     let mut insert = db.prepare_cached(

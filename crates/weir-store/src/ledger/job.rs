@@ -4,7 +4,7 @@
 //! for each that cannot. These are sent, the oldest first; transactions that are recorded later are
 //! not part of the job. So a job continues after a restart where it was.
 
-use super::attempt::{Again, blocker};
+use super::attempt::{Again, RetryBase, blocker};
 use super::item::{ItemState, read_states, reason_words, retried, retries};
 use super::{Ledger, id};
 use crate::clock::now_us;
@@ -256,16 +256,20 @@ impl Ledger {
         incomplete: bool,
     ) -> rusqlite::Result<()> {
         self.write(|db| {
+            // It may have been cancelled meanwhile.
+            if find_job(db, job.number)?.is_none_or(|job| job.state != JobState::Previewing) {
+                return Ok(());
+            }
             let mut last =
                 db.prepare_cached("SELECT coalesce(max(place), 0) FROM job_item WHERE job = ?")?;
             let mut place: i64 = last.query_row([job.number], |row| row.get(0))?;
             let mut insert = db.prepare_cached(
-                "INSERT INTO job_item (job, place, id, lane, position, state, reason)
-                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO job_item (job, place, id, lane, position, state, reason, base, accepted)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
             for one in found {
                 place += 1;
-                let before = blocker(db, one.id, job.sends())?;
+                let before = blocker(db, one.id, job.sends(), one.base)?;
                 let reason = one.reason.clone().or(before);
                 let (lane, position) = one
                     .address
@@ -273,7 +277,12 @@ impl Ledger {
                 let state = if reason.is_some() { "cannot" } else { "pending" };
                 let reason = reason.map(|reason| reason.code()).unwrap_or_default();
                 let id = one.id.to_be_bytes();
-                insert.execute(params![job.number, place, id, lane, position, state, reason])?;
+                let accepted = one.base.is_some_and(|base| base.accepted);
+                let base = one.base.map(|base| base.at);
+                let item = params![
+                    job.number, place, id, lane, position, state, reason, base, accepted
+                ];
+                insert.execute(item)?;
             }
             let over = next.is_none() || place >= MAX_ITEMS;
             let cut = next.is_some() && over;
@@ -301,7 +310,7 @@ impl Ledger {
     pub fn next_items(&self, job: i64, limit: usize) -> rusqlite::Result<Vec<JobItem>> {
         let db = self.connection.lock();
         let mut select = db.prepare_cached(
-            "SELECT place, id, lane, position FROM job_item INDEXED BY job_item_state
+            "SELECT place, id, lane, position, base, accepted FROM job_item INDEXED BY job_item_state
              WHERE job = ? AND state = 'pending' AND reason = '' ORDER BY place DESC LIMIT ?",
         )?;
         let rows = select.query_map(params![job, limit as i64], read_item)?;
@@ -404,7 +413,7 @@ fn run(db: &Connection, job: &Job, rate: Option<f64>, again: bool) -> rusqlite::
         db.execute(
             "UPDATE job_item SET state = 'pending', reason = '' WHERE job = ?
              AND (state = 'unknown' OR (state IN ('cannot', 'refused')
-                  AND reason IN ('settled', 'unknown', 'succeeded')))",
+                  AND reason IN ('settled', 'unknown', 'succeeded', 'newer-attempt')))",
             [job.number],
         )?;
     }
@@ -454,13 +463,17 @@ pub struct JobItem {
     pub id: u128,
     /// Its address in the journal when the preview found it.
     pub address: Address,
+    /// What it is based on, in a retry.
+    pub base: Option<RetryBase>,
 }
 
 pub(super) fn read_item(row: &Row<'_>) -> rusqlite::Result<JobItem> {
     let position: i64 = row.get(3)?;
     let position = Position::from_bits(position as u64);
     let address = Address { lane: row.get(2)?, position };
-    Ok(JobItem { place: row.get(0)?, id: id(row, 1)?, address })
+    let accepted = row.get(5)?;
+    let base = row.get::<_, Option<u64>>(4)?.map(|at| RetryBase { at, accepted });
+    Ok(JobItem { place: row.get(0)?, id: id(row, 1)?, address, base })
 }
 
 /// A transaction as a preview found it.
@@ -472,6 +485,8 @@ pub struct PreviewItem {
     pub address: Option<Address>,
     /// Why it cannot be sent, if it cannot.
     pub reason: Option<RejectionReason>,
+    /// What it is based on, in a retry.
+    pub base: Option<RetryBase>,
 }
 
 /// Most transactions of a job.

@@ -2,8 +2,8 @@
 
 use super::item::{ItemState, reason_words, states_text};
 use super::job::{find_job, insert_job, read_item};
-use super::{Job, JobItem, JobState, Ledger, NewJob, StateCount, id};
-use rusqlite::{Connection, Row, params};
+use super::{Job, JobItem, JobState, Ledger, NewJob, id};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_model::{TransactionId, UnixMicros};
@@ -36,8 +36,9 @@ impl ListItems {
 pub struct JobTransactions {
     /// The transactions.
     pub transactions: Vec<JobTransaction>,
-    /// Number of transactions of the job that the filter selects, on all pages.
-    pub matching: u64,
+    /// Number of transactions of the job that the filter selects, on all pages; of the first page only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<u64>,
     /// `after` of the next page, if there are more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -92,26 +93,28 @@ pub struct RetryJob {
     /// Requests per second; default: that of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Include transactions that were sent, resolved or dismissed since, and those whose last attempt is
+    /// `unknown`.
+    pub again: bool,
     /// Run after the preview.
     pub run: bool,
 }
 
 impl Default for RetryJob {
     fn default() -> Self {
-        Self { states: vec![ItemState::Failed], rate: None, run: false }
+        Self { states: vec![ItemState::Failed], rate: None, again: false, run: false }
     }
 }
 
 impl RetryJob {
-    /// The job to be created for the retry of another one. What has been resubmitted, resolved or
-    /// dismissed since is never sent by it.
+    /// The job to be created for the retry of another one.
     #[must_use]
     pub fn job(&self, original: &Job) -> NewJob {
         NewJob {
             query: String::new(),
             rate: Some(self.rate.unwrap_or(original.rate)),
             destination: Some(original.destination.clone()),
-            again: false,
+            again: self.again,
             run: self.run,
         }
     }
@@ -138,23 +141,24 @@ impl RetryBlocker {
 }
 
 impl Ledger {
-    /// A page of the transactions of a job. The groups of state and reason that are selected are read by
-    /// their index, and merged.
+    /// A page of the transactions of a job; none if there is no such job. The groups of state and reason that
+    /// are selected are read by their index, and merged.
     ///
     /// # Errors
     /// The database fails.
     pub fn job_transactions(
         &self,
-        job: &Job,
+        job: i64,
         list: &ListItems,
-    ) -> rusqlite::Result<JobTransactions> {
+    ) -> rusqlite::Result<Option<JobTransactions>> {
         let db = self.connection.lock();
-        let selected = |one: &&StateCount| list.selects(&one.state, &one.reason);
-        let groups: Vec<_> = job.transactions.iter().filter(selected).collect();
-        let matching = groups.iter().map(|group| group.count).sum();
-        let after = match list.after {
-            None => 0,
-            Some(after) => place(&db, job.number, after)?.unwrap_or(i64::MAX),
+        if find_job(&db, job)?.is_none() {
+            return Ok(None);
+        }
+        let groups = groups(&db, job, list)?;
+        let (after, matching) = match list.after {
+            None => (0, Some(count(&db, job, &groups)?)),
+            Some(after) => (place(&db, job, after)?.unwrap_or(i64::MAX), None),
         };
         let mut select = db.prepare_cached(
             "SELECT place, id, state, reason FROM job_item INDEXED BY job_item_state
@@ -162,8 +166,8 @@ impl Ledger {
         )?;
         let limit = list.limit.saturating_add(1);
         let mut found: Vec<(i64, JobTransaction)> = Vec::new();
-        for group in groups {
-            let values = params![job.number, group.state, group.reason, after, limit as i64];
+        for (state, reason) in groups {
+            let values = params![job, state, reason, after, limit as i64];
             for row in select.query_map(values, |row| Ok((row.get(0)?, item(row)?)))? {
                 found.push(row?);
             }
@@ -174,10 +178,10 @@ impl Ledger {
         found.truncate(list.limit);
         let mut transactions: Vec<_> = found.into_iter().map(|(_, one)| one).collect();
         for one in transactions.iter_mut().filter(|one| one.state.is_attempted()) {
-            add_attempt(&db, job.number, one)?;
+            add_attempt(&db, job, one)?;
         }
         let last = transactions.last().map(|one| one.transaction);
-        Ok(JobTransactions { transactions, matching, next: last.filter(|_| has_more) })
+        Ok(Some(JobTransactions { transactions, matching, next: last.filter(|_| has_more) }))
     }
 
     /// Creates a job that retries transactions of another one, which is previewed first.
@@ -221,7 +225,8 @@ impl Ledger {
     }
 }
 
-/// The next transactions of a job after a place, in one of the states.
+/// The next transactions of a job after a place, in one of the states, each with what a retry of it is based
+/// on. A transaction that the job did not send has the base that it had in the job.
 fn next_of(
     db: &Connection,
     job: i64,
@@ -230,12 +235,50 @@ fn next_of(
     limit: usize,
 ) -> rusqlite::Result<Vec<JobItem>> {
     let mut select = db.prepare_cached(
-        "SELECT place, id, lane, position FROM job_item
-         WHERE job = ?1 AND place > ?2 AND instr(',' || ?3 || ',', ',' || state || ',') > 0
-         ORDER BY place LIMIT ?4",
+        "SELECT place, id, lane, position, coalesce(attempted, base, created),
+             again OR accepted OR attempted IS NOT NULL
+         FROM (SELECT i.*, j.created, j.again,
+                 (SELECT max(a.began) FROM attempt a
+                  WHERE a.original = i.id AND a.job = i.job AND a.state <> 'refused') AS attempted
+             FROM job_item i JOIN job j ON j.number = i.job
+             WHERE i.job = ?1 AND i.place > ?2
+                 AND instr(',' || ?3 || ',', ',' || i.state || ',') > 0
+             ORDER BY i.place LIMIT ?4)
+         ORDER BY place",
     )?;
     let rows = select.query_map(params![job, after, states, limit as i64], read_item)?;
     rows.collect()
+}
+
+/// The pairs of state and reason of a job that are selected. Each is one step in the index: the transactions
+/// of a pair are not read.
+fn groups(db: &Connection, job: i64, list: &ListItems) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut select = db.prepare_cached(
+        "SELECT state, reason FROM job_item INDEXED BY job_item_state
+         WHERE job = ?1 AND (state, reason) > (?2, ?3) ORDER BY state, reason LIMIT 1",
+    )?;
+    let (mut found, mut last) = (Vec::new(), (String::new(), String::new()));
+    loop {
+        let next = select.query_row(params![job, last.0, last.1], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        let Some(next) = next.optional()? else { return Ok(found) };
+        if list.selects(&next.0, &next.1) {
+            found.push(next.clone());
+        }
+        last = next;
+    }
+}
+
+fn count(db: &Connection, job: i64, groups: &[(String, String)]) -> rusqlite::Result<u64> {
+    let mut select = db.prepare_cached(
+        "SELECT count(*) FROM job_item INDEXED BY job_item_state
+         WHERE job = ? AND state = ? AND reason = ?",
+    )?;
+    let counts = groups.iter().map(|(state, reason)| {
+        select.query_row(params![job, state, reason], |row| row.get::<_, u64>(0))
+    });
+    counts.sum()
 }
 
 fn place(db: &Connection, job: i64, transaction: u128) -> rusqlite::Result<Option<i64>> {

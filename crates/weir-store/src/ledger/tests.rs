@@ -17,6 +17,7 @@ fn intent(id: u128, original: u128, again: impl Into<Again>) -> Intent<'static> 
         destination: "",
         difference: "",
         again: again.into(),
+        base: None,
     }
 }
 
@@ -157,7 +158,7 @@ fn job_with(ledger: &Ledger, states: &[(&str, &str)]) -> Job {
     let job =
         ledger.new_job(&NewJob { query: "x".to_owned(), ..NewJob::default() }, "ops").unwrap();
     let found: Vec<_> = (1..=states.len())
-        .map(|id| PreviewItem { id: id as u128, address: None, reason: None })
+        .map(|id| PreviewItem { id: id as u128, address: None, reason: None, base: None })
         .collect();
     ledger.persist_page(&job, &found, None, false).unwrap();
     let set = |db: &Transaction<'_>| {
@@ -187,17 +188,22 @@ fn transactions_of_a_job_are_pages_in_one_order_whatever_their_state() {
     let job = job_with(&ledger, &states);
     let list = |states: &[ItemState], reason: Option<&str>, after, limit| {
         let (states, reason) = (states.to_vec(), reason.map(str::to_owned));
-        ledger.job_transactions(&job, &ListItems { states, reason, after, limit }).unwrap()
+        let list = ListItems { states, reason, after, limit };
+        ledger.job_transactions(job.number, &list).unwrap().unwrap()
     };
     let first = list(&[], None, None, 2);
-    assert_eq!((ids(&first), first.matching, first.next.map(|id| id.0)), (vec![1, 2], 5, Some(2)));
+    assert_eq!(
+        (ids(&first), first.matching, first.next.map(|id| id.0)),
+        (vec![1, 2], Some(5), Some(2))
+    );
     let rest = list(&[], None, Some(2), 3);
-    assert_eq!((ids(&rest), rest.matching, rest.next), (vec![3, 4, 5], 5, None));
+    assert_eq!((ids(&rest), rest.matching, rest.next), (vec![3, 4, 5], None, None), "counted once");
     let failed = list(&[ItemState::Failed, ItemState::Cannot], None, None, 10);
-    assert_eq!((ids(&failed), failed.matching), (vec![1, 3, 5], 3));
+    assert_eq!((ids(&failed), failed.matching), (vec![1, 3, 5], Some(3)));
     let expired = list(&[], Some("expired"), None, 10);
     assert_eq!((ids(&expired), expired.transactions[0].words.contains("age")), (vec![2], true));
     assert_eq!(ids(&list(&[], None, Some(99), 10)), [] as [u128; 0], "of another job");
+    assert_eq!(ledger.job_transactions(99, &ListItems::default()), Ok(None));
 }
 
 #[test]
@@ -213,9 +219,8 @@ fn a_transaction_of_a_job_has_the_last_attempt_of_that_job() {
     send(11, Some(job.number), 503);
     send(12, Some(job.number), 502);
     send(13, None, 500);
-    let job = ledger.with_counts(job).unwrap();
     let all = ListItems { limit: 10, ..ListItems::default() };
-    let page = ledger.job_transactions(&job, &all).unwrap();
+    let page = ledger.job_transactions(job.number, &all).unwrap().unwrap();
     let one = &page.transactions[0];
     assert_eq!((one.attempt, one.status), (Some(weir_model::TransactionId(12)), 502));
     assert!(one.started.is_some() && one.ended.is_some());
@@ -247,6 +252,91 @@ fn a_retry_has_the_transactions_in_its_states_and_both_jobs_name_each_other() {
     assert_eq!(retry(&[ItemState::Failed]), Err(RetryBlocker::Active(JobState::Running)));
     let none = ledger.retry(99, &RetryJob::default(), "ops").unwrap();
     assert_eq!(none, Err(RetryBlocker::NoJob));
+}
+
+/// A job with one transaction that was sent and failed with this attempt.
+fn job_that_failed(ledger: &Ledger, attempt: u128, new: &NewJob) -> Job {
+    let job = ledger.new_job(new, "ops").unwrap();
+    let found = [PreviewItem { id: 1, address: None, reason: None, base: None }];
+    ledger.persist_page(&job, &found, None, false).unwrap();
+    fail_item(ledger, attempt, &job, None);
+    ledger.act(job.number, JobAction::Cancel).unwrap();
+    ledger.job(job.number).unwrap().unwrap()
+}
+
+fn fail_item(ledger: &Ledger, attempt: u128, job: &Job, base: Option<RetryBase>) {
+    std::thread::sleep(Duration::from_millis(1));
+    let (number, again) = (job.number, job.sends());
+    let intent = Intent { job: Some(number), base, ..intent(attempt, 1, again) };
+    ledger.write(|db| record_intent(db, &intent)).unwrap().unwrap();
+    ledger.write(|db| set_item(db, number, 1, "sending", "")).unwrap();
+    finish(ledger, attempt, &ReplayOutcome::Response(503, None));
+}
+
+/// The retry of a job with one transaction, after its preview.
+fn previewed(ledger: &Ledger, of: &Job, again: bool) -> Job {
+    let retry = RetryJob { again, ..RetryJob::default() };
+    let job = ledger.retry(of.number, &retry, "ops").unwrap().unwrap();
+    let found = ledger.next_to_retry(&job, 10).unwrap().into_iter().map(|item| PreviewItem {
+        id: item.id,
+        address: None,
+        reason: None,
+        base: item.base,
+    });
+    ledger.persist_page(&job, &found.collect::<Vec<_>>(), None, false).unwrap();
+    ledger.with_counts(ledger.job(job.number).unwrap().unwrap()).unwrap()
+}
+
+fn only_state(job: &Job) -> (&str, &str) {
+    let [one] = job.transactions.as_slice() else { panic!("{job:?}") };
+    (&one.state, &one.reason)
+}
+
+#[test]
+fn a_retry_sends_what_was_settled_before_the_attempt_that_it_is_based_on() {
+    let (_data, ledger) = open();
+    ledger.resolve(1, Resolution::Resolved, "ops", "").unwrap();
+    let again = NewJob { query: "x".to_owned(), again: true, ..NewJob::default() };
+    let job = job_that_failed(&ledger, 11, &again);
+    assert_eq!(only_state(&previewed(&ledger, &job, false)), ("pending", ""));
+    std::thread::sleep(Duration::from_millis(1));
+    ledger.resolve(1, Resolution::Dismissed, "ops", "").unwrap();
+    assert_eq!(only_state(&previewed(&ledger, &job, false)), ("cannot", "settled"), "since");
+    assert_eq!(only_state(&previewed(&ledger, &job, true)), ("pending", ""), "again");
+}
+
+#[test]
+fn of_two_retries_of_a_job_one_sends_a_transaction() {
+    let (_data, ledger) = open();
+    let new = NewJob { query: "x".to_owned(), ..NewJob::default() };
+    let job = job_that_failed(&ledger, 11, &new);
+    let [first, second] = [0, 1].map(|_| previewed(&ledger, &job, false));
+    let base = |job: &Job| ledger.next_items(job.number, 1).unwrap()[0].base;
+    assert!(base(&first).is_some_and(|base| base.accepted) && base(&first) == base(&second));
+    fail_item(&ledger, 12, &first, base(&first));
+    let late = Intent { base: base(&second), ..intent(13, 1, false) };
+    let newer = Err(RejectionReason::NewerAttempt);
+    assert_eq!(ledger.write(|db| record_intent(db, &late)).unwrap(), newer);
+    assert_eq!(only_state(&previewed(&ledger, &job, false)), ("cannot", "newer-attempt"));
+    // Its rejection is not what another retry is based on.
+    let rejected = previewed(&ledger, &job, false);
+    let retry = RetryJob { states: vec![ItemState::Cannot], ..RetryJob::default() };
+    let last = ledger.retry(rejected.number, &retry, "ops").unwrap().unwrap();
+    assert_eq!(ledger.next_to_retry(&last, 1).unwrap()[0].base, base(&second));
+    // That of the attempt that was made is.
+    ledger.act(first.number, JobAction::Cancel).unwrap();
+    assert_eq!(only_state(&previewed(&ledger, &first, false)), ("pending", ""));
+    assert_eq!(only_state(&previewed(&ledger, &job, true)), ("pending", ""));
+}
+
+#[test]
+fn a_page_of_a_preview_that_was_cancelled_is_dropped() {
+    let (_data, ledger) = open();
+    let job = ledger.new_job(&NewJob::default(), "ops").unwrap();
+    ledger.act(job.number, JobAction::Cancel).unwrap();
+    let found = [PreviewItem { id: 1, address: None, reason: None, base: None }];
+    ledger.persist_page(&job, &found, None, false).unwrap();
+    assert_eq!(ledger.with_counts(job).unwrap().transactions, []);
 }
 
 #[test]

@@ -217,10 +217,10 @@ impl JobRunner {
     /// not get is still pending; whether a node without a response has sent its part, is in the database.
     async fn send(&self, leased: &LeasedJob, peers: &Peers, pending: Vec<PendingItem>) -> usize {
         let mut parts: BTreeMap<Uuid, Vec<JobItemAddress>> = BTreeMap::new();
-        for PendingItem { id, node, lane, position } in pending {
+        for PendingItem { id, node, lane, position, accepted } in pending {
             let part = parts.entry(node).or_default();
             if part.len() < MAX_SENT {
-                part.push(JobItemAddress { id, lane, position });
+                part.push(JobItemAddress { id, lane, position, accepted });
             }
         }
         let job = &leased.job;
@@ -295,6 +295,6 @@ async fn blocking<T: Send + 'static, E: std::fmt::Display + Send + 'static>(
 }
 
 fn page_item(found: weir_resubmit::FoundItem) -> PageItem {
-    let JobItemAddress { id, lane, position } = found.item;
+    let JobItemAddress { id, lane, position, .. } = found.item;
     PageItem { id, lane, position, reason: found.reason }
 }

@@ -117,6 +117,7 @@ impl Claims for FleetClaims {
             Blocker::Sending | Blocker::NotPending => RejectionReason::Sending,
             Blocker::Unknown => RejectionReason::Unknown,
             Blocker::Settled => RejectionReason::Settled,
+            Blocker::Newer => RejectionReason::NewerAttempt,
         };
         Ok(blockers.into_iter().map(|blocker| blocker.map(reason)).collect())
     }

@@ -18,8 +18,8 @@ pub(super) fn list(args: &Args, number: i64, client: &AdminClient) -> anyhow::Re
     );
     let limit = args.limit.unwrap_or(ITEMS);
     let mut after = args.after.map(|id| id.to_string());
-    let mut found = Vec::new();
-    let matching = loop {
+    let (mut found, mut matching) = (Vec::new(), None);
+    loop {
         let (limit, state) = ((limit - found.len()).clamp(1, PAGE), args.state.join(","));
         let parameters = [
             ("limit", Some(limit.to_string())),
@@ -30,17 +30,19 @@ pub(super) fn list(args: &Args, number: i64, client: &AdminClient) -> anyhow::Re
         let page: JobTransactions =
             client.get(&with_query(&format!("/v1/jobs/{number}/items"), &parameters)?)?;
         found.extend(page.transactions);
+        matching = matching.or(page.matching);
         after = page.next.map(|id| id.to_string());
         if after.is_none() || found.len() >= limit {
-            break page.matching;
+            break;
         }
-    };
+    }
     let header = ["TRANSACTION", "STATE", "STATUS", "WHY", "TIME", "NODE", "ITSELF"];
     table::print(&found, args.json, header, row)?;
     if let Some(after) = after {
         let shown = found.len();
+        let of = matching.map(|matching| format!(" of {matching}")).unwrap_or_default();
         output::note(&format!(
-            "{shown} of {matching} transactions; there are more: --limit, or --after {after}"
+            "{shown}{of} transactions; there are more: --limit, or --after {after}"
         ));
     }
     Ok(())

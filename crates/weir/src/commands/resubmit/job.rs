@@ -90,7 +90,9 @@ pub(super) fn run(args: &Args, client: &AdminClient) -> anyhow::Result<()> {
         Some(job) if args.retry => {
             let states =
                 if args.state.is_empty() { vec!["failed".to_owned()] } else { args.state.clone() };
-            let retry = json!({"states": states, "rate": args.rate, "run": action.run});
+            let retry = json!({
+                "states": states, "rate": args.rate, "again": args.again, "run": action.run,
+            });
             client.post(&path(&job, "retry"), &retry)?
         }
         Some(job) if action.run || action.resume => client.post(&path(&job, "run"), &options)?,

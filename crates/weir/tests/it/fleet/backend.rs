@@ -49,7 +49,11 @@ impl Backend {
     }
 
     pub(super) fn heal(&self) {
-        self.status.store(200, Ordering::SeqCst);
+        self.respond(200);
+    }
+
+    pub(super) fn respond(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
     }
 
     /// How often a transaction came again.

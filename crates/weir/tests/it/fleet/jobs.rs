@@ -247,4 +247,37 @@ fn transactions_of_a_job_are_listed_and_retried_through_any_node() {
         "",
     );
     assert_eq!(nothing.status, 409, "{}", nothing.text());
+    retry_with_again(&one.server, &two.server, &backend);
+}
+
+/// A job with `again` fails; one of two retries sends its transactions, though they were settled before.
+fn retry_with_again(one: &Server, two: &Server, backend: &Backend) {
+    let call = |path: &str, body: &str| -> i64 {
+        let made = ask(two, "POST", path, Some(&first_token(two)), body);
+        assert!(made.status < 300, "{}", made.text());
+        made.json()["number"].as_i64().unwrap()
+    };
+    let ends = |job| {
+        eventually("it has ended", || state(one, job) == "finished");
+        shown(one, job)
+    };
+    backend.respond(503);
+    let body = "{\"query\": \"state:failed\", \"rate\": 500, \"again\": true, \"run\": true}";
+    let job = call("/v1/jobs", body);
+    let failed = count(&ends(job), "failed");
+    assert!(failed > 0, "{}", shown(one, job));
+    let retry = format!("/v1/jobs/{job}/retry");
+    let [first, second] = [0, 1].map(|_| call(&retry, ""));
+    for (number, expected) in [(first, "failed"), (second, "refused")] {
+        call(&format!("/v1/jobs/{number}/run"), "{\"rate\": 500}");
+        let over = ends(number);
+        assert_eq!(count(&over, expected), failed, "{over}");
+    }
+    backend.respond(200);
+    let third = call(&format!("/v1/jobs/{first}/retry"), "{\"run\": true}");
+    assert_eq!(count(&ends(third), "succeeded"), failed);
+    let none = call(&retry, "{\"run\": true}");
+    assert_eq!(count(&ends(none), "cannot"), failed, "settled since");
+    let again = call(&retry, "{\"again\": true, \"run\": true}");
+    assert_eq!(count(&ends(again), "succeeded"), failed);
 }

@@ -62,6 +62,55 @@ fn what_failed_is_retried_but_not_what_was_sent_since() {
 }
 
 #[test]
+fn the_retry_of_a_job_made_with_again_sends_what_it_sent() {
+    let backend = Backend::start();
+    let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
+    let sent: Vec<String> = (0..3).map(|n| place(&weir, &format!("{n}"))).collect();
+    indexed(&weir);
+    backend.response(200);
+    for id in &sent {
+        succeeds(&weir, id, &as_it_was());
+    }
+    backend.response(503);
+    let again = json!({"query": "state:failed", "rate": 500, "again": true, "run": true});
+    let number = job(&weir, &again);
+    let over = wait_for(&weir, number, "finished");
+    assert_eq!(count(&over, "failed", ""), 3, "{over}");
+    let [second, late] = [0, 1].map(|_| retry(&weir, number, &json!({})));
+    for one in [&second, &late] {
+        let previewed = wait_for(&weir, one["number"].as_i64().unwrap(), "previewed");
+        assert_eq!(count(&previewed, "pending", ""), 3, "{previewed}");
+    }
+    // They fail once more: the other retry of the same job does not send them, too.
+    for (one, state, reason) in [(&second, "failed", ""), (&late, "refused", "newer-attempt")] {
+        let number = one["number"].as_i64().unwrap();
+        let run = post(&weir, &format!("/v1/jobs/{number}/run"), &json!({"rate": 500}));
+        assert_eq!(run.status, 200);
+        let over = wait_for(&weir, number, "finished");
+        assert_eq!(count(&over, state, reason), 3, "{over}");
+    }
+    assert!(sent.iter().all(|id| backend.again()[id] == 3));
+    // What was settled since is sent with `again` only.
+    let path = format!("/v1/transactions/{}/resolution", sent[0]);
+    assert_eq!(post(&weir, &path, &json!({"state": "dismissed"})).status, 204);
+    backend.response(200);
+    let token = first_token(&weir);
+    let of = second["number"].to_string();
+    let args = ["resubmit", "--job", &of, "--retry", "--json"];
+    let (_, out, said) = command(&weir, &token, &args);
+    let previewed: Value = serde_json::from_str(&out).expect(&said);
+    assert_eq!(
+        (count(&previewed, "pending", ""), count(&previewed, "cannot", "settled")),
+        (2, 1),
+        "{previewed}"
+    );
+    let args = ["resubmit", "--job", &of, "--retry", "--again", "--run", "--wait", "--json"];
+    let (_, out, said) = command(&weir, &token, &args);
+    let over: Value = serde_json::from_str(&out).expect(&said);
+    assert_eq!(count(&over, "succeeded", ""), 3, "{over}");
+}
+
+#[test]
 fn the_transactions_of_a_job_are_listed_by_state_and_page() {
     let backend = Backend::start();
     let weir = Weir::new(&backend.config("", ROUTE, TRACKER)).start();
@@ -89,6 +138,7 @@ fn the_transactions_of_a_job_are_listed_by_state_and_page() {
     let next = page["next"].as_str().unwrap();
     let rest = items(&weir, number, &format!("limit=3&after={next}"));
     assert_eq!((rest["transactions"].as_array().unwrap().len(), &rest["next"]), (2, &Value::Null));
+    assert_eq!(rest["matching"], Value::Null, "counted on the first page");
     for (filter, matching) in
         [("state=sent", 4), ("state=rejected", 1), ("state=unknown", 0), ("reason=settled", 1)]
     {
