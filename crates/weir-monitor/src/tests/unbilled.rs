@@ -139,6 +139,7 @@ fn calls_that_are_not_billed_take_no_room_of_those_that_are() {
     record(&mut bench, &[(429, 429), (500, 500), (502, 502), (503, 503), (504, 504)]);
     bench.total();
     record(&mut bench, &[(200, 0)]);
+    bench.total();
     let (monitor, _counter) = bench.open();
     let by = vec![Group::Operation, Group::Unbilled];
     let rows = monitor.usage(&Usage { by, ..Usage::default() }).unwrap().rows;
