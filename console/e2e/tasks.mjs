@@ -97,7 +97,12 @@ async function bench(binary) {
   };
 }
 
+/** Length of the intervals that the pages show of 15 minutes. */
+const INTERVAL_MS = 10_000;
+
 async function traffic(weir) {
+  // All of it within one interval: the slow requests are then one cell of the heatmap.
+  await new Promise((resolve) => setTimeout(resolve, INTERVAL_MS - (Date.now() % INTERVAL_MS)));
   for (let at = 0; at < 60; at += 1) await weir.get("acme");
   weir.state.isSlow = true;
   for (let at = 0; at < 60; at += 1) await weir.get("acme");

@@ -1,6 +1,6 @@
 //! Admin tokens and the audit log are those of the fleet: of all nodes, on any node.
 
-use super::node::{copy_data, findings, is_up, node, states, text};
+use super::node::{copy_data, findings, is_up, members, node, states, text};
 use crate::admin_api::{ask, command, first_token, get};
 use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually};
 use serde_json::Value;
@@ -164,14 +164,15 @@ fn a_copied_data_folder_repeats_no_entry() {
 #[test]
 fn the_history_of_the_configuration_names_the_node() {
     let database = Postgres::start();
-    let [one, two] = nodes([database.addr(); 2]);
-    let token = first_token(&one);
-    let ask = |path: &str| get(&one, &format!("/v1/configuration/history{path}"), &token).json();
+    let [one, two] = members(database.addr(), ["one", "two"]);
+    let (one, two) = (&one.server, &two.server);
+    let token = first_token(one);
+    let ask = |path: &str| get(one, &format!("/v1/configuration/history{path}"), &token).json();
     let names = |server: &Server| {
         let own = get(server, "/v1/configuration/history?node=here", &first_token(server)).json();
         own["configurations"][0]["node"].as_str().unwrap().to_owned()
     };
-    let (first, second) = (names(&one), names(&two));
+    let (first, second) = (names(one), names(two));
     assert!(first != second && !first.is_empty(), "{first} {second}");
     eventually("both nodes respond", || {
         let all = ask("");
