@@ -38,13 +38,7 @@ function Lines({ invoice }: { invoice: Invoice }) {
           <td>{line.api}</td>
           <td className="wrap-any">{line.operation}</td>
           <td className="num">{count(line.calls)}</td>
-          <td className="num mono muted">{line.amount}</td>
-          <td className="num">
-            <Amount rounded={line.rounded ?? line.amount} exact={line.amount} currency={line.currency} />
-          </td>
-          <td>
-            <Evidence invoice={invoice} line={line} />
-          </td>
+          <AmountCells invoice={invoice} line={line} />
         </tr>
       ))}
       {invoice.tiers.map((tier) => (
@@ -90,13 +84,7 @@ function Unbilled({ invoice }: { invoice: Invoice }) {
             <td className="wrap-any">{line.operation}</td>
             <td>{line.status}</td>
             <td className="num">{count(line.calls)}</td>
-            <td className="num mono muted">{line.amount}</td>
-            <td className="num">
-              <Amount rounded={line.rounded ?? line.amount} exact={line.amount} currency={line.currency} />
-            </td>
-            <td>
-              <Evidence invoice={invoice} line={line} />
-            </td>
+            <AmountCells invoice={invoice} line={line} />
           </tr>
         ))}
         {tiers.map((tier) => (
@@ -121,6 +109,21 @@ function Unbilled({ invoice }: { invoice: Invoice }) {
           <td />
         </tr>
       </Table>
+    </>
+  );
+}
+
+/** Exact and rounded amount of a line, and its transactions. */
+function AmountCells({ invoice, line }: { invoice: Invoice; line: { plan: string; api: string; operation: string; status?: number; amount: string; rounded?: string; currency: string; gateway_errors?: boolean } }) {
+  return (
+    <>
+      <td className="num mono muted">{line.amount}</td>
+      <td className="num">
+        <Amount rounded={line.rounded ?? line.amount} exact={line.amount} currency={line.currency} />
+      </td>
+      <td>
+        <Evidence invoice={invoice} line={line} />
+      </td>
     </>
   );
 }
