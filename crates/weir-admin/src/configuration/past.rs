@@ -1,6 +1,7 @@
 //! Configurations that were in force, and what each changed.
 
 use super::{ConfigurationFile, FindingInfo, MAX_FINDINGS};
+use crate::tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_document::difference;
@@ -110,7 +111,8 @@ pub fn kept(
 ) -> (Entry, Vec<KeptFile>) {
     let texts =
         ConfigurationFile::all(found).into_iter().map(|ConfigurationFile { path, text }| {
-            KeptFile { path, text: Some(text), sha256: String::new() }
+            let text = difference::with_equal_stars(&text);
+            KeptFile { path, sha256: tokens::hash(&text), text: Some(text) }
         });
     let others = digest.other_files.iter().map(|file| KeptFile {
         path: file.name.clone(),
@@ -292,6 +294,24 @@ mod tests {
         assert_eq!(seen.collect::<Vec<_>>(), [("a/routes.yaml", "added")]);
         let long = |sha256| [script("weir.yaml", sha256)];
         assert_eq!(file_changes(&long("1"), &long("2"))[0].change, "changed");
+    }
+
+    #[test]
+    fn what_is_kept_has_a_digest_and_not_the_length_of_a_secret() {
+        let of = |secret: &str| {
+            let text = format!(
+                "apis: {{a: {{base: /, resubmit: {{headers: {{set: {{authorization: {secret}}}}}}}, \
+                 routes: [{{get: /, reply: {{text: x}}}}]}}}}\n"
+            );
+            let found = match weir_config::load_text("weir.yaml", &text).finish() {
+                Ok((_, found)) | Err(found) => found,
+            };
+            kept("start", None, &ConfigurationDigest::default(), &found).1
+        };
+        let files = of("hush");
+        assert!(files[0].text.as_ref().unwrap().contains("authorization: ***}"), "{files:?}");
+        assert_eq!(files[0].sha256.len(), 64);
+        assert_eq!(files, of("hush-hush-hush"));
     }
 
     #[test]
