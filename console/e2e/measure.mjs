@@ -1,7 +1,7 @@
 // Measures the console: figures are printed, nothing is asserted.
 //   WEIR_BIN=target/release/weir node e2e/measure.mjs [TRANSACTIONS]
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { launch, signIn, visit } from "./browser.mjs";
 import { send, serve } from "./server.mjs";
@@ -10,6 +10,9 @@ import { flow } from "./traffic.mjs";
 const COUNT = Number(process.argv[2] ?? 100_000);
 const CONSOLES = 10;
 const SECONDS = 20;
+const ROUNDS = 3;
+/** Requests a second while consoles are open. */
+const RATE = 5000;
 
 /** Long tasks (over 50 ms) of a page since the last call, in milliseconds. */
 async function watchTasks(page) {
@@ -118,23 +121,40 @@ function cpu(pid) {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
+/**
+ * What open consoles cost: CPU of a server at a fixed rate of requests, with its own consoles open, and as a comparison with
+ * those of another server, because the browser and the load share the machine.
+ */
 async function manyConsoles(browser, server) {
-  const used = async () => {
+  const other = await serve(process.env.WEIR_BIN);
+  const load = spawn(process.env.WEIR_BIN, ["lab", "hit", "--rate", String(RATE), "-d", "20m", "--json", `${new URL(server.base).origin}/hello`], { stdio: "ignore" });
+  const used = async (watched) => {
+    const all = [];
+    for (let at = 0; at < CONSOLES; at += 1) {
+      const one = await visit(browser);
+      await signIn(one.page, watched, "viewer");
+      all.push(one);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 3000));
     const before = cpu(server.pid);
     await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000));
-    return ((cpu(server.pid) - before) / SECONDS) * 1000;
+    const millis = ((cpu(server.pid) - before) / SECONDS) * 1000;
+    for (const { context } of all) await context.close();
+    return millis;
   };
-  const alone = await used();
-  const all = [];
-  for (let at = 0; at < CONSOLES; at += 1) {
-    const one = await visit(browser);
-    await signIn(one.page, server, "viewer");
-    all.push(one);
+  const [own, others] = [[], []];
+  try {
+    for (let round = 0; round < ROUNDS; round += 1) {
+      others.push(await used(other));
+      own.push(await used(server));
+    }
+  } finally {
+    load.kill();
+    await other.stop();
   }
-  await new Promise((resolve) => setTimeout(resolve, 3000));
-  const watched = await used();
-  console.log(`consoles: ${CONSOLES} overviews cost ${(watched - alone).toFixed(1)} ms of the server's CPU per second (${watched.toFixed(1)} with them, ${alone.toFixed(1)} without, under light traffic, over ${SECONDS} s)`);
-  for (const { context } of all) await context.close();
+  const cost = median(own.map((millis, at) => millis - others[at]));
+  const perRequest = (all) => ((median(all) * 1000) / RATE).toFixed(1);
+  console.log(`consoles: ${CONSOLES} overviews at ${RATE} requests/s: ${cost.toFixed(1)} ms of the server's CPU per second, ${(cost / 10).toFixed(1)} % of a core (${perRequest(own)} us a request with its own consoles, ${perRequest(others)} with those of another server; ms of ${ROUNDS} times ${SECONDS} s: ${own.map(Math.round)} and ${others.map(Math.round)})`);
 }
 
 const server = await serve(process.env.WEIR_BIN);

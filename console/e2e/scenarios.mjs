@@ -445,6 +445,22 @@ async function keys({ server, browser }) {
   await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "hidden" });
+  // Menus: Enter opens them, Escape closes them, their button closes them, too, and has the focus again.
+  for (const [button, menu] of [
+    [page.getByRole("button", { name: /^Last 15 minutes/ }).first(), page.getByRole("dialog", { name: "Time range" })],
+    [page.getByRole("button", { name: /^Account/ }), page.getByRole("menu")],
+  ]) {
+    await button.focus();
+    await page.keyboard.press("Enter");
+    await menu.waitFor();
+    await page.keyboard.press("Escape");
+    await menu.waitFor({ state: "hidden" });
+    assert.ok(await button.evaluate((element) => element === document.activeElement), "the focus returns");
+    await button.click();
+    await menu.waitFor();
+    await button.click();
+    await menu.waitFor({ state: "hidden" });
+  }
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "APIs" }).focus();
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/console\/apis/);

@@ -129,7 +129,8 @@ const FLIGHT: Series[] = [{ label: "in flight", color: "--chart-1", fill: true }
 function useHistory(range: RangeSearch, pulse: Pulse | undefined): { history: History | undefined; error: unknown; ends: [number, number]; isOther: boolean } {
   const ends = resolveRange(range, new Date(pulse?.at_ms ?? Date.now()));
   const [from, to] = [Math.floor(ends.from.getTime() / 1000), Math.ceil(ends.to.getTime() / 1000)];
-  const every = Math.max(1000, Math.min(30_000, ((to - from) / 900) * 1000));
+  // A range of up to 15 minutes is drawn by the second: what follows its history is received live.
+  const every = Math.max(1000, Math.min(30_000, (ends.to.getTime() - ends.from.getTime()) / 900));
   const result = useQuery({
     queryKey: ["history", range],
     queryFn: () => {

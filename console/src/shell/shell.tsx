@@ -1,12 +1,9 @@
 // Navigation, time range, account and keyboard shortcuts.
 
-import { Menu } from "@base-ui/react/menu";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
 import { may, type Reach, type Role, type Session } from "../api/client";
-import { switchSession, signOut } from "../api/session";
-import { scopeWords } from "../access/scope";
 import { fleetQuery } from "../fleet/queries";
 import { LiveSign } from "../overview/live";
 import { zoneBetween } from "../format/format";
@@ -16,11 +13,13 @@ import { useRange } from "../time/use-range";
 import { useZone } from "../time/zone";
 import { requestFocus } from "../tracker/focus";
 import { Icon, type IconName, Logo } from "../ui/icons";
-import { Shortcuts, useKeys } from "./keys";
+import { useKeys } from "./keys";
 import { StatusStrip } from "./status";
 import { toggleTheme, useTheme } from "./theme";
 
+const AccountMenu = lazy(() => import("./account-menu"));
 const Palette = lazy(() => import("./palette"));
+const Shortcuts = lazy(() => import("./shortcuts"));
 
 interface Place {
   to: string;
@@ -112,12 +111,10 @@ export function Shell({ session, children }: { session: Session; children: React
           <ZoneNote />
         </main>
       </div>
-      <Shortcuts open={help} onClose={() => setHelp(false)} />
-      {palette && (
-        <Suspense fallback={null}>
-          <Palette places={places} onClose={() => setPalette(false)} />
-        </Suspense>
-      )}
+      <Suspense fallback={null}>
+        {help && <Shortcuts onClose={() => setHelp(false)} />}
+        {palette && <Palette places={places} onClose={() => setPalette(false)} />}
+      </Suspense>
     </div>
   );
 }
@@ -128,18 +125,6 @@ function ZoneNote() {
   const [range] = useRange();
   const { from, to } = resolveRange(range, new Date());
   return <p className="muted zone-note no-print">Times are {zoneBetween(from, to)}.</p>;
-}
-
-/** What narrows the role. */
-function ScopeNote({ scope }: { scope: Session["scope"] }) {
-  const words = scopeWords(scope);
-  if (words === "everything") return null;
-  return (
-    <>
-      <br />
-      scope {words}
-    </>
-  );
 }
 
 function ThemeButton() {
@@ -153,33 +138,15 @@ function ThemeButton() {
 }
 
 function Account({ session }: { session: Session }) {
-  const queries = useQueryClient();
-  const leave = async () => {
-    const provider = await signOut();
-    if (provider) location.assign(provider);
-    switchSession(queries, null);
-  };
+  const [open, setOpen] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
   return (
-    <Menu.Root modal={false}>
-      <Menu.Trigger className="button quiet" aria-label={`Account: ${session.name}, ${session.role}`}>
+    <>
+      <button ref={button} type="button" className="button quiet" aria-label={`Account: ${session.name}, ${session.role}`} aria-haspopup="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="user" />
         <span className="hide-small">{session.name}</span>
-      </Menu.Trigger>
-      <Menu.Portal>
-        <Menu.Positioner align="end" sideOffset={6}>
-          <Menu.Popup className="menu">
-            <div className="menu-note">
-              {session.name}
-              <br />
-              role {session.role}
-              <ScopeNote scope={session.scope} />
-            </div>
-            <Menu.Item className="menu-item" onClick={() => void leave()}>
-              Sign out
-            </Menu.Item>
-          </Menu.Popup>
-        </Menu.Positioner>
-      </Menu.Portal>
-    </Menu.Root>
+      </button>
+      <Suspense fallback={null}>{open && <AccountMenu session={session} anchor={button} onClose={() => setOpen(false)} />}</Suspense>
+    </>
   );
 }

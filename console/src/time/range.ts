@@ -24,6 +24,16 @@ export interface Range {
 export const RANGES = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const USUAL = "15m";
 
+export const RANGE_NAMES: Record<string, string> = {
+  "5m": "5 minutes",
+  "15m": "15 minutes",
+  "1h": "1 hour",
+  "6h": "6 hours",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 };
 
 /** Seconds of `15m`; undefined for any other text. */

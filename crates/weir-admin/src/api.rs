@@ -38,6 +38,7 @@ mod view;
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
+use self::nodes::RecentFigures;
 use crate::oidc::OidcState;
 use crate::problem::{Problem, Result};
 use crate::session::Sessions;
@@ -80,6 +81,7 @@ pub(crate) struct Api {
     live: Arc<Live>,
     consoles: Arc<Semaphore>,
     permits: Arc<Semaphore>,
+    figures: RecentFigures,
     resubmissions: Arc<Semaphore>,
     jobs: Arc<Semaphore>,
     tails: Arc<Semaphore>,
@@ -133,6 +135,7 @@ pub(crate) fn router(sources: Arc<Sources>, live: Arc<Live>, origin: Origin) -> 
         live,
         consoles: Arc::new(Semaphore::new(MAX_CONSOLES)),
         permits: Arc::new(Semaphore::new(MAX_QUERIES)),
+        figures: RecentFigures::default(),
         resubmissions: Arc::new(Semaphore::new(MAX_RESUBMISSIONS)),
         jobs: Arc::new(Semaphore::new(MAX_JOB_REQUESTS)),
         tails: Arc::new(Semaphore::new(MAX_TAILS)),

@@ -3,12 +3,14 @@
 mod export;
 mod gather;
 mod merge;
+mod recent;
 mod shipped;
 mod sum;
 mod tail;
 
 pub(super) use export::{NodeLines, NodesExport};
 pub(super) use merge::{Cursor, Position, Positioned, merge};
+pub(super) use recent::RecentFigures;
 pub(super) use shipped::ShippedTransaction;
 pub(super) use sum::FiguresRequest;
 pub(super) use tail::{NodesTail, OwnTail, tail_target};

@@ -95,6 +95,7 @@ pub(super) async fn resubmit(call: Call, Path(id): Path<String>, body: Bytes) ->
         }
     };
     let attempt: Attempt = call.api.resubmission(&call.api.resubmissions, resubmit).await?;
+    call.api.figures.clear();
     Ok(Json(attempt).into_response())
 }
 
@@ -200,6 +201,7 @@ pub(super) async fn resolve(call: Call, Path(id): Path<String>, body: Bytes) -> 
         }
     };
     call.api.resubmission(&call.api.jobs, resolve).await?;
+    call.api.figures.clear();
     Ok(status.into_response())
 }
 

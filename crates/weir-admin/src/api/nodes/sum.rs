@@ -1,5 +1,6 @@
 //! Figures of transactions, of this node or as a sum over nodes.
 
+use super::recent::{Recent, RecentFigures};
 use super::{DEADLINE, Scope, documents, forward, limit, passed_on, target};
 use crate::api::Call;
 use crate::api::transaction::timeout;
@@ -16,8 +17,10 @@ use weir_tracker::{Counts, Difference, Profile, SEARCH_TIMEOUT, Search, SearchEr
 
 /// Figures of the hits of a query.
 pub(in crate::api) trait Figures:
-    Serialize + DeserializeOwned + Send + 'static
+    Clone + Serialize + DeserializeOwned + Send + 'static
 {
+    /// Recent ones of this kind.
+    fn recent(all: &RecentFigures) -> &Recent<Self>;
     /// The figures of all nodes together.
     fn merge(all: Vec<Self>) -> Self;
     /// Whether the query searched payloads, which is audited.
@@ -27,8 +30,12 @@ pub(in crate::api) trait Figures:
 }
 
 macro_rules! figures {
-    ($($document:ty),*) => {$(
+    ($($document:ty = $recent:ident),*) => {$(
         impl Figures for $document {
+            fn recent(all: &RecentFigures) -> &Recent<Self> {
+                &all.$recent
+            }
+
             fn merge(all: Vec<Self>) -> Self {
                 Self::merge(all)
             }
@@ -45,7 +52,7 @@ macro_rules! figures {
     )*};
 }
 
-figures!(Counts, Difference, Profile);
+figures!(Counts = counts, Difference = differences, Profile = profiles);
 
 /// A request for figures.
 pub(in crate::api) struct FiguresRequest<'a> {
@@ -105,9 +112,11 @@ impl FiguresRequest<'_> {
         find: impl FnOnce(&Arc<Tracker>, &Search) -> Result<T, SearchError> + Send + 'static,
     ) -> Result<T> {
         let (payload, apis) = (call.caller.reads_payloads(), call.caller.scope.apis.clone());
+        let key = format!("{}\n{payload}\n{}", self.target(timeout), apis.join("\n"));
         let query = self.query.to_owned();
         let search = Search { query, limit: 0, cursor: None, payload, apis, keys: false, timeout };
-        let found = call.api.query_tracker(move |tracker| find(tracker, &search)).await?;
+        let find = call.api.query_tracker(move |tracker| find(tracker, &search));
+        let found = T::recent(&call.api.figures).get_or_find(key, find).await?;
         if found.searched_payload() {
             call.audit(Action::Count, self.query.to_owned(), self.audited.clone()).await?;
         }
