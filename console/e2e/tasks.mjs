@@ -155,8 +155,8 @@ async function lostOrder({ page, weir, failed }) {
   const hit = page.locator(".hits-scroll .hit");
   await one.press("Enter", page.waitForURL(/4711/));
   await eventually("one is left", async () => (await hit.count()) === 1);
-  await one.click(hit.getByRole("link").first(), page.waitForURL(new RegExp(failed[0])));
-  await page.getByText("billing is down").first().waitFor();
+  await one.click(hit.getByRole("link").first(), page.getByText("billing is down").first().waitFor());
+  assert.match(page.url(), new RegExp(failed[0]));
   one.done();
 }
 
@@ -177,8 +177,7 @@ async function resend({ page, weir }) {
   await page.getByRole("heading", { name: "2 transactions" }).waitFor();
   const one = task(page, "resend-failed");
   await one.click(page.getByRole("button", { name: "Resubmit all…" }), page.getByRole("dialog").waitFor());
-  await one.click(page.getByRole("dialog").getByRole("button", { name: "Preview" }), page.waitForURL(/jobs\/\d+/));
-  await page.getByText("previewed", { exact: true }).waitFor();
+  await one.click(page.getByRole("dialog").getByRole("button", { name: "Preview" }), page.getByText("previewed", { exact: true }).waitFor());
   await one.click(page.getByRole("button", { name: "Send 2", exact: true }), page.getByText("finished", { exact: true }).waitFor());
   const job = JSON.parse((await weir.call("GET", "/v1/jobs")).text)[0];
   assert.equal(job.transactions.find((each) => each.state === "succeeded")?.count, 2);
