@@ -35,10 +35,10 @@ mod upstream;
 mod usage;
 mod view;
 
+use self::nodes::RecentFigures;
 use crate::access::{self, Access, Grant, Guard};
 use crate::audit::{Action, event as audit_event};
 use crate::live::Live;
-use self::nodes::RecentFigures;
 use crate::oidc::OidcState;
 use crate::problem::{Problem, Result};
 use crate::session::Sessions;

@@ -4,6 +4,7 @@
 //! Every core has a [`Recorder`], which reports an [`Interval`] once per second. The intervals of
 //! all cores of the same second are added up.
 
+mod machine;
 mod recorder;
 
 pub use recorder::Recorder;
@@ -103,6 +104,12 @@ pub struct Interval {
     pub busiest_loop: f64,
     /// Largest stalled time of a loop in nanoseconds: the process was stopped, or had no core.
     pub stalled: u64,
+    /// Largest time in nanoseconds that a loop could have run, and waited for a core.
+    pub waited: u64,
+    /// How often the loop that waited longest got a core.
+    pub waits: u64,
+    /// Largest step of the wall clock, in nanoseconds: the clock was set, or the machine suspended.
+    pub clock_step: u64,
     /// First failed samples of each label and kind.
     pub first_errors: Vec<FirstError>,
 }
@@ -157,11 +164,17 @@ impl Interval {
             self.in_flight += other.in_flight;
             self.users += other.users;
             self.stalled = self.stalled.max(other.stalled);
+            if other.waited > self.waited {
+                (self.waited, self.waits) = (other.waited, other.waits);
+            }
         } else {
             self.in_flight = other.in_flight;
             self.users = other.users;
             self.stalled += other.stalled;
+            self.waited += other.waited;
+            self.waits += other.waits;
         }
+        self.clock_step = self.clock_step.max(other.clock_step);
         self.generator_cpu += other.generator_cpu;
         self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
         for error in &other.first_errors {

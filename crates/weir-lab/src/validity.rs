@@ -18,6 +18,14 @@ const MIN_CPU_WINDOW: Duration = Duration::from_millis(100);
 const SATURATED_CPU: f64 = 0.95;
 /// Largest share of stalled time of the generator.
 const MAX_STALLED_SHARE: f64 = 0.05;
+/// Largest share of the mean response time by which waits of the generator for a core may delay
+/// responses.
+const MAX_DELAYED_SHARE: f64 = 0.10;
+/// Cores used by other processes of the machine, besides generator and server, from which on these
+/// influence a measurement.
+pub const MIN_OTHER_CORES: f64 = 0.3;
+/// Largest step of the wall clock.
+const MAX_CLOCK_STEP: Duration = Duration::from_millis(10);
 /// Largest share of time taken by the hypervisor.
 const MAX_STEAL_SHARE: f64 = 0.05;
 /// Largest send lag.
@@ -53,6 +61,16 @@ pub struct Evidence {
     pub generator: f64,
     /// Stalled time of the generator: stopped, or without a core.
     pub stalled: Duration,
+    /// Time that the generator could have run and waited for a core.
+    pub waited: Duration,
+    /// How often the generator got a core.
+    pub waits: u64,
+    /// Mean response time.
+    pub mean: Duration,
+    /// Cores used by other processes than generator and server; `None` if unknown.
+    pub others: Option<f64>,
+    /// Largest step of the wall clock.
+    pub clock_step: Duration,
     /// CPU of the busiest thread of the server, if observed.
     pub server: Option<f64>,
     /// Share of the host's time taken by its hypervisor.
@@ -96,6 +114,25 @@ pub enum Violation {
         seconds: f64,
         /// Seconds of the window.
         of: f64,
+    },
+    /// Other processes took the cores of the generator.
+    #[error(
+        "other processes took the cores: the generator waited for one for {seconds:.2} of {of:.2} s, \
+        which delays responses by about {delay_ms:.2} ms"
+    )]
+    Starved {
+        /// Seconds that the generator waited.
+        seconds: f64,
+        /// Seconds of the window.
+        of: f64,
+        /// Mean delay of a response in milliseconds.
+        delay_ms: f64,
+    },
+    /// The wall clock was set, or the machine was suspended.
+    #[error("the clock of the machine was set by {seconds:.3} s, or the machine was suspended")]
+    ClockStep {
+        /// Seconds of the step.
+        seconds: f64,
     },
     /// The hypervisor took time of the host.
     #[error("the hypervisor took {:.1} % of the machine's time", 100.0 * .share)]
@@ -213,9 +250,24 @@ pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
         // A stalled generator is invalid even with a saturated server.
         let (seconds, of) = (evidence.stalled.as_secs_f64(), evidence.window.as_secs_f64());
         check(seconds > MAX_STALLED_SHARE * of, Violation::Stalled { seconds, of });
+        // A generator that waits for its own server shares cores with the server in every round alike.
+        let seconds = evidence.waited.as_secs_f64();
+        let disturbed = evidence.others.is_none_or(|cores| cores >= MIN_OTHER_CORES);
+        let delay = mean_delay(evidence);
+        let starved = disturbed && delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
+        check(starved, Violation::Starved { seconds, of, delay_ms: delay * 1e3 });
+        let seconds = evidence.clock_step.as_secs_f64();
+        check(evidence.clock_step > MAX_CLOCK_STEP, Violation::ClockStep { seconds });
         check(evidence.steal > MAX_STEAL_SHARE, Violation::Steal { share: evidence.steal });
     }
     found
+}
+
+/// Seconds by which a response is seen later on average, because the generator waited for a core: a
+/// response arrives during a wait with the probability of the waited share, and is seen at its end.
+fn mean_delay(evidence: &Evidence) -> f64 {
+    let (waited, window) = (evidence.waited.as_secs_f64(), evidence.window.as_secs_f64());
+    waited / window * (waited / evidence.waits.max(1) as f64)
 }
 
 /// Whether `found` differs from `expected` by more than 1 %.
@@ -273,6 +325,8 @@ mod tests {
         assert_eq!(kinds(|e| e.steal = 0.06), ["steal"]);
         assert_eq!(kinds(|e| e.stalled = Duration::from_millis(501)), ["held-up"]);
         assert!(kinds(|e| e.stalled = Duration::from_millis(499)).is_empty());
+        assert_eq!(kinds(|e| e.clock_step = Duration::from_millis(11)), ["clock-step"]);
+        assert!(kinds(|e| e.clock_step = Duration::from_millis(9)).is_empty());
         assert_eq!(kinds(|e| e.dropped = 1), ["dropped"]);
         assert_eq!(kinds(|e| e.offered = Some(1020.0)), ["offered"]);
         assert_eq!(kinds(|e| e.throughput = 900.0), ["window"]);
@@ -280,6 +334,20 @@ mod tests {
         assert_eq!(kinds(|e| e.miscounted = Some((5, 4))), ["miscounted"]);
         assert_eq!(kinds(|e| e.errors = 20), ["errors"]);
         assert!(kinds(|e| e.requests = 0).contains(&"nothing".to_owned()));
+    }
+
+    #[test]
+    fn a_generator_that_waits_for_its_own_server_is_not_starved() {
+        let waits = |e: &mut Evidence, millis, others| {
+            // In 10 s a thousand times, responses take 2 ms.
+            (e.waited, e.waits, e.others) = (Duration::from_millis(millis), 1000, others);
+            e.mean = Duration::from_millis(2);
+        };
+        let waiting = |others| kinds(|e| waits(e, 1500, others));
+        assert_eq!(waiting(Some(2.0)), ["starved"]);
+        assert_eq!(waiting(None), ["starved"], "nothing else is known");
+        assert!(waiting(Some(0.1)).is_empty());
+        assert!(kinds(|e| waits(e, 1400, None)).is_empty(), "0.196 ms of 2 ms");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::event_loop::Loop;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::request_error::RequestError;
-use crate::program::Origin;
+use crate::program::{Origin, Timeouts};
 use crate::sample::ErrorKind;
 use rustls_pki_types::ServerName;
 use std::io;
@@ -97,17 +97,18 @@ impl Connection {
         events: &Loop,
         origin: &Origin,
         http2: bool,
-        limit: Duration,
+        timeouts: Timeouts,
     ) -> Result<Self, RequestError> {
-        let timed_out = || {
-            RequestError::new(ErrorKind::ConnectTimeout, format!("no connection within {limit:?}"))
-        };
-        tokio::time::timeout(limit, Self::connect(events, origin, http2))
-            .await
-            .unwrap_or_else(|_| Err(timed_out()))
+        let connect = Self::connect(events, origin, http2, timeouts.response);
+        within(timeouts.connect, "connection", connect).await
     }
 
-    async fn connect(events: &Loop, origin: &Origin, http2: bool) -> Result<Self, RequestError> {
+    async fn connect(
+        events: &Loop,
+        origin: &Origin,
+        http2: bool,
+        handshake: Duration,
+    ) -> Result<Self, RequestError> {
         let unknown = |why: &str| {
             RequestError::new(
                 ErrorKind::Resolve,
@@ -120,7 +121,8 @@ impl Connection {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
                     stream.set_nodelay(true).map_err(|error| RequestError::from_connect(&error))?;
-                    return Self::handshake(events, origin, http2, stream).await;
+                    let handshake_done = Self::handshake(events, origin, http2, stream);
+                    return within(handshake, "TLS handshake", handshake_done).await;
                 }
                 Err(error) => last = RequestError::from_connect(&error),
             }
@@ -166,6 +168,18 @@ impl Connection {
             Self::Http1(Box::new(Http1::new(stream)))
         })
     }
+}
+
+/// Runs a part of opening a connection for at most `limit`.
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    part: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
+    tokio::time::timeout(limit, part).await.unwrap_or_else(|_| {
+        let why = format!("no {what} within {limit:?}");
+        Err(RequestError::new(ErrorKind::ConnectTimeout, why))
+    })
 }
 
 /// A connected socket: on the ring of the loop if there is one.

@@ -194,8 +194,7 @@ impl User {
             Some(at) => at,
             None => {
                 let before = events.now();
-                let limit = request.timeouts.connect;
-                let opening = Connection::open(events, origin, request.http2, limit);
+                let opening = Connection::open(events, origin, request.http2, request.timeouts);
                 // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;
                 start = events.now();

@@ -13,13 +13,11 @@ use crate::protocol::{
 use crate::record::Interval;
 use crate::results::{Cell, Failure, Generator, Open, RoundFigures, Server, ServerRow, Total};
 use crate::stats::{Spread, spread};
-use crate::validity::{Evidence, MAX_ERROR_SHARE, Violation, violations};
+use crate::validity::{Evidence, MAX_ERROR_SHARE, MIN_OTHER_CORES, Violation, violations};
 use crate::verdict::{Verdict, VerdictInput, judge};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Cores used by other processes of the machine from which on a remark is made.
-const MIN_OTHER_CORES: f64 = 0.3;
 /// A single run with fewer complete seconds is not divided into windows.
 const MIN_DIVIDED_SECONDS: usize = 10;
 
@@ -38,6 +36,11 @@ pub struct Case {
     pub allowed_lag: Duration,
     /// An open model of any rate.
     pub open: bool,
+    /// Requests of an iteration; `None` if their number varies, or differs between groups.
+    pub requests: Option<f64>,
+    /// Throughput and users are constant once the users have started, if the server is: a change of
+    /// the throughput is one of the server.
+    pub constant: bool,
     /// Size of the first round.
     pub size: RoundSize,
     /// Cases of the same block alternate; blocks follow each other.
@@ -63,6 +66,8 @@ impl Case {
             rate: super::rate(program),
             allowed_lag: super::round_size::allowed_lag(program).unwrap_or_default(),
             open,
+            requests: super::round_size::requests_of_iteration(program),
+            constant: super::round_size::is_constant(program),
             size: super::size(program).unwrap_or(RoundSize::Iterations(1)),
             block: 0,
         }
@@ -245,6 +250,7 @@ impl Progress {
         let (rate, quantum) = self.case.rate.unzip();
         Evidence {
             server: observed.busiest(),
+            others: observed.others(total.generator_cpu()),
             steal: if observed.host > 0.0 { observed.steal / observed.host } else { 0.0 },
             ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.allowed_lag))
         }
@@ -268,11 +274,10 @@ impl Progress {
         if let Some(why) = &self.failure {
             (cell.verdict, cell.reasons) = (Verdict::Invalid, vec![why.clone()]);
         }
-        let mut unstable = None;
-        match &self.remaining {
+        let unstable = match &self.remaining {
             Remaining::Single(_) => self.single(&mut cell, settings),
-            Remaining::Stabilise(protocol, _) => unstable = self.stabilised(&mut cell, protocol),
-        }
+            Remaining::Stabilise(protocol, _) => self.stabilised(&mut cell, protocol),
+        };
         cell.thresholds = settings
             .thresholds
             .iter()
@@ -341,7 +346,8 @@ impl Progress {
         self.invalid.as_ref().map(|(_, violations)| violations.clone())
     }
 
-    fn single(&self, cell: &mut Cell, settings: &Settings) {
+    /// Adds the result of one run. Returns why the server is unstable.
+    fn single(&self, cell: &mut Cell, settings: &Settings) -> Option<String> {
         self.fill(cell, self.counted.iter().chain(self.invalid.iter().map(|(round, _)| round)));
         cell.violations = self.violations().unwrap_or_default();
         if self.counted.is_empty() && self.invalid.is_none() {
@@ -351,7 +357,9 @@ impl Progress {
         let complete = self.per_second.len().saturating_sub(1).min(self.seconds as usize);
         let cut = usize::try_from(super::cut(&settings.method)).unwrap_or(usize::MAX);
         let evaluated = fixed::evaluate(&self.per_second[..complete], cut);
-        let is_divided = complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS;
+        // The seconds of `find-max` have different rates.
+        let is_divided =
+            self.rate_steps.is_empty() && complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS;
         let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
         cell.throughput = mean.and_then(|mean| match evaluated.throughput {
             Some(found) if is_divided => Some(Spread { mean, ..found }),
@@ -361,11 +369,15 @@ impl Progress {
             cell.interval = evaluated.interval;
             cell.recorded = self.windows.figures(&self.case.labels);
         }
+        let unsteady = evaluated.unsteady.clone().filter(|_| self.case.constant);
         if let Method::Fixed { .. } = settings.method {
             cell.fixed = Some(evaluated);
-        } else {
-            cell.remarks.extend(evaluated.remarks);
+            return unsteady;
         }
+        // A run of which nothing is cut off includes the warm-up.
+        cell.remarks.extend(evaluated.remarks);
+        cell.remarks.extend(unsteady);
+        None
     }
 
     /// Adds the figures of several rounds.
@@ -401,10 +413,12 @@ impl Progress {
         if self.case.open {
             let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
             let planned = total.sum().offered as f64 / cell.window.max(f64::MIN_POSITIVE);
+            let planned = planned * self.case.requests.unwrap_or(1.0);
             let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
             let send_lag =
                 total.sum().send_lag.as_ref().map_or_else(Times::default, Times::from_histogram);
-            cell.offered = Some(offered);
+            // Iterations of unknown size are not comparable with requests.
+            cell.offered = self.case.requests.map(|_| offered);
             cell.open = Some(Open { offered, achieved, dropped: total.sum().dropped, send_lag });
         }
         cell.failures = total

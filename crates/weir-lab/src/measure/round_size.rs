@@ -121,6 +121,25 @@ pub(super) fn allowed_lag(program: &Program) -> Option<Duration> {
     limits.min()
 }
 
+/// Requests of an iteration of every group; `None` if their number varies or differs.
+pub(super) fn requests_of_iteration(program: &Program) -> Option<f64> {
+    let mut groups = main(program).map(|group| requests(&group.steps));
+    let first = groups.next()??;
+    groups.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Whether the load is constant once its users have started: users that repeat their iterations for
+/// a time, or an open model with one rate.
+pub(super) fn is_constant(program: &Program) -> bool {
+    let is_constant = |group: &Group| match &group.executor {
+        Executor::Users(users) => users.duration.is_some(),
+        Executor::ArrivalRate(rate) => rate.stages.iter().all(|stage| stage.target == rate.start),
+        Executor::SharedIterations { .. } => true,
+        Executor::RampingVus { .. } | Executor::FindMax(_) => false,
+    };
+    !program.consecutive && main(program).all(is_constant)
+}
+
 /// Requests of an iteration; `None` if their number varies.
 pub(super) fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;

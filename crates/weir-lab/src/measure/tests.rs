@@ -19,6 +19,8 @@ fn case(name: &str, size: RoundSize) -> Case {
         rate: None,
         allowed_lag: Duration::ZERO,
         open: false,
+        requests: Some(1.0),
+        constant: true,
         size,
         block: 0,
     }

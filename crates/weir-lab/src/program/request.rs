@@ -130,7 +130,8 @@ pub enum PartContent {
 pub struct Timeouts {
     /// Time to open a connection, including TLS.
     pub connect: Duration,
-    /// Time from the request to the end of its response.
+    /// Time from the request to the end of its response; also the limit of a TLS handshake, in which the
+    /// server has to respond as well.
     pub response: Duration,
 }
 

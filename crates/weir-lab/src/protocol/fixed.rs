@@ -4,13 +4,21 @@
 //! the throughput.
 
 use crate::stats::{
-    Interval, Spread, Truncation, WarmUpTrend, mean_interval, mser5, spread, warm_up_trend,
+    Interval, Spread, Truncation, WarmUpTrend, mann_kendall, mean_interval, mser5, spread,
+    warm_up_trend,
 };
 use serde::{Deserialize, Serialize};
 
 /// Windows of a run for its interval (non-overlapping batch means): long enough to be almost
 /// independent.
 const WINDOWS: usize = 10;
+/// Windows at each end whose means are compared.
+const END_WINDOWS: usize = 3;
+/// Probability of a trend of the windows by chance, below which the throughput drifts if the change is
+/// larger than [`MAX_DRIFT`].
+const MAX_DRIFT_P: f64 = 0.001;
+/// Largest relative change from the first windows to the last ones.
+const MAX_DRIFT: f64 = 0.05;
 
 /// Evaluation of a run of a fixed duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +40,9 @@ pub struct Fixed {
     /// Remarks for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+    /// Why the throughput after the cut is not steady.
+    #[serde(skip)]
+    pub unsteady: Option<String>,
 }
 
 /// Evaluates `per_second`, the completed requests in each second of the run, of which the first
@@ -56,19 +67,20 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
         )),
         _ => {}
     }
-    match trend {
-        Some(WarmUpTrend::Slowdown { from }) => {
-            remarks.push(format!("the throughput falls to a lower level at {from} s"));
+    let unsteady = drift(&windows).or(match trend {
+        Some(WarmUpTrend::Slowdown { from }) if from > cut => {
+            Some(format!("the throughput falls to a lower level at {from} s"))
         }
         Some(WarmUpTrend::NoSteadyState) => {
-            remarks.push("the throughput reaches no steady level".to_owned());
+            Some("the throughput reaches no steady level".to_owned())
         }
-        Some(WarmUpTrend::WarmUp { until }) if until > cut => remarks.push(format!(
-            "the throughput reaches its level at {until} s, after the cut of {cut} s"
-        )),
-        _ => {}
-    }
+        Some(WarmUpTrend::WarmUp { until }) if until > cut => {
+            Some(format!("the throughput reaches its level at {until} s, after the cut of {cut} s"))
+        }
+        _ => None,
+    });
     Fixed {
+        unsteady,
         cut,
         throughput: spread(&windows),
         interval: mean_interval(&windows, 0.95),
@@ -77,6 +89,22 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
         trend,
         remarks,
     }
+}
+
+/// How the throughput drifts over all windows, if it does. Such a run may look like one level with a
+/// large variance.
+fn drift(windows: &[f64]) -> Option<String> {
+    if windows.len() < WINDOWS || mann_kendall(windows)?.p >= MAX_DRIFT_P {
+        return None;
+    }
+    let mean = |windows| spread(windows).map(|found| found.mean);
+    let first = mean(&windows[..END_WINDOWS])?;
+    let last = mean(&windows[windows.len() - END_WINDOWS..])?;
+    let direction = if last > first { "rises" } else { "falls" };
+    let is_large = (last - first).abs() > MAX_DRIFT * first.max(f64::MIN_POSITIVE);
+    is_large.then(|| {
+        format!("the throughput {direction} throughout: {first:.0}/s at first, {last:.0}/s at last")
+    })
 }
 
 /// Means of equal windows; surplus seconds at the end are left out.
@@ -111,6 +139,27 @@ mod tests {
         assert_eq!(short.cut, 10);
         assert!(short.remarks.iter().any(|remark| remark.contains("warm-up")), "{short:?}");
         assert!(matches!(short.trend, Some(WarmUpTrend::WarmUp { .. })));
+        let reason = short.unsteady.expect("the level is reached after the cut");
+        assert!(reason.contains("reaches its level at 40 s"), "{reason}");
+        assert_eq!(fine.unsteady, None);
+    }
+
+    #[test]
+    fn a_drift_is_not_steady_in_either_direction_and_noise_is() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut course = |from: f64, to: f64| -> Vec<f64> {
+            let at = |second: usize| from + (to - from) * second as f64 / 59.0;
+            (0..60).map(|second| at(second) * (0.9 + 0.2 * random.f64())).collect()
+        };
+        for (from, to, direction) in
+            [(708.0, 2194.0, "rises"), (2194.0, 708.0, "falls"), (1000.0, 1300.0, "rises")]
+        {
+            let reason = evaluate(&course(from, to), 0).unsteady.expect("a drift");
+            assert!(reason.contains(direction), "{reason}");
+        }
+        for _ in 0..100 {
+            assert_eq!(evaluate(&course(1000.0, 1000.0), 0).unsteady, None);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Recorder of a core.
 
+use super::machine::{RunQueue, WallClock};
 use super::{FirstError, Interval, MAX_FIRST_ERRORS, MAX_TIME, Sink};
 use crate::program::Label;
 use crate::sample::{ErrorKind, Outcome, Sample};
@@ -17,6 +18,8 @@ pub struct Recorder {
     shown: HashMap<(Label, ErrorKind), usize>,
     /// CPU time of the thread and time of the last report, in nanoseconds.
     last_interval: (u64, u64),
+    run_queue: RunQueue,
+    wall_clock: WallClock,
 }
 
 impl Recorder {
@@ -29,6 +32,8 @@ impl Recorder {
             sink,
             shown: HashMap::new(),
             last_interval: (thread_time(), now),
+            run_queue: RunQueue::new(),
+            wall_clock: WallClock::new(),
         }
     }
 
@@ -132,6 +137,9 @@ impl Recorder {
         let (cpu_before, then) = mem::replace(&mut self.last_interval, (cpu, now));
         interval.in_flight = in_flight;
         interval.users = users;
+        let waits = self.run_queue.waits();
+        (interval.waited, interval.waits) = (waits.nanos, waits.count);
+        interval.clock_step = self.wall_clock.step();
         interval.generator_cpu = cpu.saturating_sub(cpu_before);
         let wall = now.saturating_sub(then).max(1);
         interval.busiest_loop = interval.generator_cpu as f64 / wall as f64;

@@ -229,8 +229,8 @@ fn validity(stored: &StoredRun) -> Markup {
         p.caption {
             "A case is invalid if requests were sent late, if the generator or the hypervisor was the "
             "bottleneck, if iterations were dropped, if the offered rate was not reached, if requests "
-            "divided by throughput differ from the measured time, or if more than 0.1 % of the requests "
-            "failed."
+            "divided by throughput differ from the measured time, if the clock was set, if other processes "
+            "took the cores, or if more than 0.1 % of the requests failed."
         }
         (tables::validity(&stored.summary))
     }

@@ -134,6 +134,10 @@ impl Total {
             p99: milliseconds(all.response.p99),
             generator: self.busiest_loop(),
             stalled: Duration::from_nanos(self.sum.stalled),
+            waited: Duration::from_nanos(self.sum.waited),
+            waits: self.sum.waits,
+            mean: milliseconds(all.response.mean),
+            clock_step: Duration::from_nanos(self.sum.clock_step),
             ..Evidence::default()
         }
     }

@@ -6,3 +6,4 @@ mod results;
 mod run;
 mod suites;
 mod target;
+mod verdicts;

@@ -44,7 +44,7 @@ struct Entry<T>(OnceCell<Found<T>>);
 struct Found<T> {
     figures: T,
     /// The figures are as of this time.
-    begun: Instant,
+    started: Instant,
     took: Duration,
 }
 
@@ -58,7 +58,7 @@ impl<T> Entry<T> {
     /// Whether a request shares its query or reuses its figures.
     fn is_recent(&self) -> bool {
         self.0.get().is_none_or(|found| {
-            found.begun.elapsed() <= found.took.saturating_mul(AGE_FACTOR).min(MAX_AGE)
+            found.started.elapsed() <= found.took.saturating_mul(AGE_FACTOR).min(MAX_AGE)
         })
     }
 }
@@ -73,9 +73,9 @@ impl<T: Clone> Recent<T> {
     ) -> Result<T, E> {
         let entry = self.entry(key);
         let found = entry.0.get_or_try_init(async || {
-            let begun = Instant::now();
+            let started = Instant::now();
             let figures = find.await?;
-            Ok(Found { figures, begun, took: begun.elapsed() })
+            Ok(Found { figures, started, took: started.elapsed() })
         });
         Ok(found.await?.figures.clone())
     }

@@ -15,13 +15,17 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
         }
     }
     let several = summary.cells.len() > 1;
+    let remarks = |cell: &Cell| {
+        let fixed = cell.fixed.iter().flat_map(|fixed| fixed.remarks.clone());
+        cell.remarks.iter().cloned().chain(fixed).collect::<Vec<_>>()
+    };
     for cell in &summary.cells {
-        for remark in &cell.remarks {
+        for remark in remarks(cell) {
             let place = if several { format!("{}: ", cell.name) } else { String::new() };
             text.push_str(&format!("\nnote: {place}{remark}"));
         }
     }
-    if summary.cells.iter().any(|cell| !cell.remarks.is_empty()) {
+    if summary.cells.iter().any(|cell| !remarks(cell).is_empty()) {
         text.push('\n');
     }
     text.push_str(&format!("\n{}\n", summary.verdict));
