@@ -39,10 +39,8 @@ export function ConsumerSections({ name }: { name: string }) {
           <Usage name={name} />
         </div>
       )}
-      <div className="two">
-        {session?.recording && <LimitsHit name={name} />}
-        <Credentials name={name} isRecording={session?.recording ?? false} />
-      </div>
+      {session?.recording && <LimitsHit name={name} />}
+      <Credentials name={name} isRecording={session?.recording ?? false} />
     </>
   );
 }
