@@ -3,8 +3,6 @@
 use crate::algorithm::Algorithm;
 use crate::path_pattern;
 use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use weir_document::finding::Fault;
 use weir_document::shape::format::Format;
 use weir_expr::price::PRICE_DECIMALS;
@@ -36,6 +34,9 @@ pub(crate) const PRICE: Format =
 pub(crate) const CURRENCY: Format =
     Format::new("a currency (`EUR`)", currency).pattern("^[A-Z]{3}$");
 
+/// A day in UTC.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
 /// `2027-01-31`.
 pub(crate) const END: Format =
     Format::new("a date or a time with zone (`2027-01-31`)", |text| end(text).map(|_| ()))
@@ -46,14 +47,12 @@ pub(crate) const END: Format =
 /// # Errors
 /// It is neither, or before 1970.
 pub(crate) fn end(text: &str) -> Result<u64, Fault> {
-    let time = match text.len() {
-        10 => Date::strptime("%Y-%m-%d", text)
-            .and_then(Date::tomorrow)
-            .and_then(|next| next.to_zoned(TimeZone::UTC))
-            .map(|next| next.timestamp()),
-        _ => text.parse::<Timestamp>(),
+    let time = |text: &str| text.parse::<Timestamp>().map(Timestamp::as_second);
+    let end = match text.len() {
+        10 => time(&format!("{text}T00:00:00Z")).map(|start| start + DAY_SECONDS),
+        _ => time(text),
     };
-    time.ok().and_then(|time| u64::try_from(time.as_second()).ok()).ok_or_else(|| {
+    end.ok().and_then(|end| u64::try_from(end).ok()).ok_or_else(|| {
         Fault::value(format!("`{text}` is neither a date nor a time with zone")).help(
             "write `2027-01-31` (until the end of this day in UTC), or `2027-01-31T18:00:00Z`",
         )
