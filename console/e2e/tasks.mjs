@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { signIn, visit } from "./browser.mjs";
+import { picture, signIn, violations, visit } from "./browser.mjs";
 import { eventually } from "./fleet.mjs";
 import { send, start, stop } from "./server.mjs";
 import { task } from "./task.mjs";
@@ -63,9 +63,7 @@ async function bench(binary) {
   };
   const keys = { acme: { ...key(), plan: "gold" }, beta: { ...key(), plan: "free" } };
   const targets = [quick, slow].map((one) => one.address().port);
-  const settings = { targets, billing: billing.address().port, keys };
-  const path = join(dir, "weir.yaml");
-  writeFileSync(path, config(settings));
+  writeFileSync(join(dir, "weir.yaml"), config({ targets, billing: billing.address().port, keys }));
   const weir = await start(binary, ["serve", "--json", "--admin", "127.0.0.1:0", "weir.yaml"], { cwd: dir });
   const [admin, base] = [`http://${weir.ready.admin}`, `http://${weir.ready.listen[0]}`];
   const first = readFileSync(join(dir, "data/admin.token"), "utf8").trim();
@@ -81,11 +79,6 @@ async function bench(binary) {
     tokens: { admin: first, "payload-viewer": viewer },
     get: (name) => send(`${base}/orders`, { headers: { "x-api-key": keys[name].key } }),
     order: async (order) => (await send(`${base}/orders`, { method: "POST", headers: { "x-api-key": keys.acme.key, "content-type": "application/json" }, body: JSON.stringify(order) })).headers["weir-transaction-id"],
-    /** The key of a consumer is no longer valid. */
-    revoke(name) {
-      const { [name]: _, ...left } = keys;
-      writeFileSync(path, config({ ...settings, keys: left }));
-    },
     async stop() {
       await stop(weir.child);
       for (const one of [quick, slow, billing]) {
@@ -207,7 +200,7 @@ async function whoRead({ page, weir, failed, browser }) {
 }
 
 /** "This key leaked: who used it, since when? Revoke it." */
-async function leaked({ page, weir }) {
+async function leaked({ page, weir, browser }) {
   await page.goto(`${weir.admin}/console/traffic/consumer/acme`);
   const one = task(page, "leaked-key");
   const key = page.getByRole("link", { name: /^sha256:[0-9a-f]{8}$/ }).first();
@@ -215,9 +208,46 @@ async function leaked({ page, weir }) {
   await page.locator(".heatmap rect").first().waitFor();
   await one.click(page.getByRole("link", { name: "Transactions", exact: true }), page.waitForURL(/principal/));
   await page.locator(".hits-scroll .hit").first().waitFor();
-  weir.revoke("acme");
-  await eventually("the key is rejected", async () => (await weir.get("acme")).status === 401);
+  await page.goBack();
+  await one.click(page.getByRole("button", { name: /^Revoke/ }), page.getByRole("dialog").waitFor());
+  await page.getByLabel("Reason").fill("in a public repository");
+  await one.click(page.getByRole("button", { name: "Revoke", exact: true }), page.getByText("revoked", { exact: true }).waitFor());
+  const rejected = await weir.get("acme");
+  assert.deepEqual([rejected.status, JSON.parse(rejected.text).type], [401, "urn:weir:problem:api-key-revoked"]);
   one.done();
+  await stillUsed({ page, weir, browser });
+}
+
+/** Who uses the key after its revocation is seen; an admin restores it, and a viewer is not offered to. */
+async function stillUsed({ page, weir, browser }) {
+  await eventually("the use of the revoked key", async () => {
+    await page.reload();
+    await page.locator(".heatmap rect, .panel").first().waitFor();
+    return (await page.getByRole("link", { name: "Rejected requests" }).count()) > 0;
+  });
+  await picture(page, "key-revoked");
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("link", { name: "Rejected requests" }).click();
+  await page.locator(".hits-scroll .hit").first().waitFor();
+  await page.goto(`${weir.admin}/console/traffic/consumer/acme`);
+  await page.getByText("in a public repository").waitFor();
+  await picture(page, "key-revoked-consumer");
+  assert.deepEqual(await violations(page), []);
+  const vera = await visit(browser, { size: "phone" });
+  await signIn(vera.page, weir, "payload-viewer");
+  await vera.page.goto(page.url());
+  await vera.page.getByText("in a public repository").waitFor();
+  assert.equal(await vera.page.getByRole("button", { name: /^Restore/ }).count(), 0);
+  await vera.page.getByRole("heading", { name: "Credentials" }).scrollIntoViewIfNeeded();
+  await picture(vera.page, "key-revoked-phone");
+  assert.equal(await vera.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
+  await vera.context.close();
+  await page.getByRole("button", { name: /^Restore/ }).click();
+  await page.getByRole("dialog").waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.getByRole("dialog").getByRole("button", { name: "Restore" }).click();
+  await page.getByRole("button", { name: /^Revoke/ }).waitFor();
+  assert.equal((await weir.get("acme")).status, 200);
 }
 
 export async function tasks({ browser }) {

@@ -58,6 +58,8 @@ function remedyOf(condition: Condition, mayConfigure: boolean): { link: LinkProp
   switch (condition.code) {
     case "target-ejected":
       return { link: { to: "/traffic/$kind/$name", params: { kind: "upstream", name: condition.subject ?? "" } } as LinkProps, label: "Its traffic" };
+    case "api-key-expires":
+      return { link: { to: "/traffic/$kind/$name", params: { kind: "consumer", name: condition.subject ?? "" } } as LinkProps, label: "Its credentials" };
     case "index-lag":
     case "records-missing":
       return { link: { to: "/" }, label: "Journal and index" };

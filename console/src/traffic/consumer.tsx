@@ -1,6 +1,6 @@
 // A consumer: limits, what it owes for the current month, limits hit, credentials.
 
-import { queryOptions, useQueries, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { useQueries, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { api, data, type Schemas } from "../api/client";
@@ -13,7 +13,9 @@ import { within } from "../time/range";
 import { useRange } from "../time/use-range";
 import { Amount, Amounts } from "../ui/money";
 import { Badge, Panel, QueryState, Table, Time } from "../ui/parts";
+import { KeyAction, KeyState, termOfKey } from "./api-key";
 import { Named, termOf } from "./named";
+import { newestOf } from "./newest";
 
 /** Most transactions whose principals and limits are shown. */
 const NEWEST = 500;
@@ -37,10 +39,8 @@ export function ConsumerSections({ name }: { name: string }) {
           <Usage name={name} />
         </div>
       )}
-      <div className="two">
-        {session?.recording && <LimitsHit name={name} />}
-        <Credentials name={name} isRecording={session?.recording ?? false} />
-      </div>
+      {session?.recording && <LimitsHit name={name} />}
+      <Credentials name={name} isRecording={session?.recording ?? false} />
     </>
   );
 }
@@ -128,14 +128,6 @@ function useNewest(query: string, all = false) {
   return useQuery(newestOf(q, NEWEST));
 }
 
-function newestOf(q: string, limit: number) {
-  return queryOptions({
-    queryKey: ["newest", q, limit],
-    queryFn: ({ signal }) => data<Schemas["Page"]>(api.GET("/v1/transactions", { params: { query: { q, limit } }, signal })),
-    staleTime: 10_000,
-  });
-}
-
 type NewestResult = UseQueryResult<Schemas["Page"]>;
 
 /** The newest transaction of each query, whenever it was; a few searches at a time. */
@@ -214,23 +206,26 @@ function Credentials({ name, isRecording }: { name: string; isRecording: boolean
     retry: false,
   });
   const shown = found.data?.credentials.slice(0, MOST) ?? [];
-  const ids = isRecording ? shown.flatMap((one) => one.id ?? []) : [];
-  const uses = useLastUses(ids.map((id) => `${termOf("consumer", name)} ${termOf("principal", id)}`));
+  const ids = isRecording ? shown.flatMap((one) => one.key?.id ?? []) : [];
+  const uses = useLastUses(ids.map(termOfKey));
   const useOf = (id: string | null | undefined) => (id ? uses[ids.indexOf(id)] : undefined);
   return (
     <Panel title="Credentials" inside={false}>
       {found.isError && <p className="inside muted">The configuration in force has no such consumer.</p>}
       {found.data && (
-        <Table heads={["Kind", "Name", "Auth", "Expiry", "Last use"]}>
-          {shown.map((one) => (
-            <tr key={`${one.kind} ${one.id ?? ""}`}>
-              <td>{CREDENTIALS[one.kind] ?? one.kind}</td>
-              <td className="mono">{one.id ? <Named kind="principal" name={one.id} within={termOf("consumer", name)} /> : <span className="muted">all that the rule matches</span>}</td>
-              <td>{one.auth.join(", ")}</td>
-              <td className="muted">{one.kind === "api-key" ? "none" : "its own"}</td>
+        <Table heads={["Kind", "Name", "Auth", "Expiry", "Last use", "(Actions)"]}>
+          {shown.map(({ kind, auth, key }) => (
+            <tr key={`${kind} ${key?.id ?? ""}`}>
+              <td>{CREDENTIALS[kind] ?? kind}</td>
               <td>
-                <LastUse newest={useOf(one.id)} />
+                <span className="mono">{key ? <Named kind="principal" name={key.id} /> : <span className="muted">all that the rule matches</span>}</span> {key?.name}
               </td>
+              <td>{auth.join(", ")}</td>
+              <td>{key ? <KeyState of={key} /> : <span className="muted">its own</span>}</td>
+              <td>
+                <LastUse newest={useOf(key?.id)} />
+              </td>
+              <td className="num">{key && <KeyAction of={key} quiet />}</td>
             </tr>
           ))}
         </Table>

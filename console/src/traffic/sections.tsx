@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { api, data, type Schemas } from "../api/client";
 import { count, percent } from "../format/format";
 import { Badge, Panel, Table } from "../ui/parts";
+import { KeySection } from "./api-key";
 import { ConsumerSections } from "./consumer";
 import { HealthChanges } from "./health";
 import { type Kind, Named, TargetCells, termOf } from "./named";
@@ -25,6 +26,8 @@ export function Section({ kind, name }: { kind: Kind; name: string }) {
           <HealthChanges of={kind === "upstream" ? { upstream: name } : { target: name }} />
         </>
       );
+    case "principal":
+      return <KeySection id={name} />;
     default:
       return null;
   }

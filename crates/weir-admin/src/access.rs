@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use weir_fleet::Handle;
 use weir_fleet::peers::{SCHEME, Verified};
 use weir_store::audit::AuditLog;
+use weir_store::revoked_keys::RevokedKeys;
 use weir_store::views::Views;
 
 /// Path of the admin API; its own paths go on from there.
@@ -53,6 +54,8 @@ pub struct Access {
     pub audit: Arc<AuditLog>,
     /// The named views of this node.
     pub views: Arc<Views>,
+    /// The API keys of consumers that are revoked.
+    pub revoked_keys: Arc<RevokedKeys>,
 }
 
 /// Authenticates requests; limits wrong tokens.

@@ -1,5 +1,6 @@
 //! The admin API under `/v1/`. Every endpoint requires a token with a role.
 
+mod api_key;
 mod audit;
 mod configuration;
 mod configuration_history;

@@ -43,6 +43,10 @@ pub(crate) enum Action {
     MakeToken,
     /// Revokes a token, by its id.
     RevokeToken,
+    /// Revokes an API key of a consumer, by the digits that records have; consumer, name and reason.
+    RevokeKey,
+    /// Restores an API key.
+    RestoreKey,
     /// Retires a node of the fleet, by its id; `lost`.
     RetireNode,
     /// Starts a backfill of a sink, by its name; options.
@@ -87,6 +91,7 @@ impl Action {
             Self::RetryJob | Self::RunJob | Self::PauseJob | Self::CancelJob => "job",
             Self::SaveView | Self::DeleteView => "view",
             Self::MakeToken | Self::RevokeToken => "token",
+            Self::RevokeKey | Self::RestoreKey => "api-key",
             Self::RetireNode => "node",
             Self::Backfill => "sink",
             Self::PushVersion | Self::StartRollout | Self::ChangeRollout | Self::RollBack => {

@@ -7,6 +7,7 @@
 mod access;
 mod account;
 mod api;
+mod api_keys;
 mod audit;
 mod budget;
 pub mod configuration;
@@ -36,6 +37,7 @@ mod tokens;
 mod verification;
 
 pub use access::Access;
+pub use api_keys::{ApiKeyInfo, Revocation};
 pub use role::{NoRole, Role};
 pub use scope::{Depth, NoDepth, TokenScope};
 pub use server::{AdminError, Bound, bind};

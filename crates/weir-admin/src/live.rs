@@ -14,17 +14,18 @@ mod traffic;
 
 use crate::sources::{Readiness, Sources};
 use axum::body::Bytes;
-use conditions::Inputs;
+use conditions::{ExpiringKey, Inputs};
 use health::HealthChanges;
 use history::HistoryRings;
 use pools::PoolHistories;
 use rates::Totals;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::ToSchema;
+use weir_config::{Config, Consumer};
 use weir_limit::LimitStatuses;
 use weir_model::UnixMicros;
 use weir_store::clock;
@@ -322,9 +323,27 @@ impl Live {
             disk_budget: site.config.journal.disk,
             missing: &snapshot.missing,
             certificates,
+            keys: &self.expiring_keys(&site.config),
             is_rejected: self.sources.configuration.history.is_rejected(),
             fleet: &fleet.collect::<Vec<_>>(),
         })
+    }
+
+    /// API keys with an end that are not revoked.
+    fn expiring_keys(&self, config: &Config) -> Vec<ExpiringKey> {
+        let revoked = self.sources.access.as_ref().map(|access| access.revoked_keys.hashes());
+        let revoked: HashSet<String> = revoked.into_iter().flatten().collect();
+        let of_consumer = |consumer: &Consumer| {
+            let ends = consumer.api_keys.iter().filter_map(|key| Some((key, key.expires?)));
+            let ends = ends.filter(|(key, _)| !revoked.contains(&key.hash.digits()));
+            let expiring = ends.map(|(key, end)| ExpiringKey {
+                consumer: consumer.name.clone(),
+                name: key.name.clone().unwrap_or_else(|| key.hash.id()),
+                end: i64::try_from(end).unwrap_or(i64::MAX),
+            });
+            expiring.collect::<Vec<_>>()
+        };
+        config.consumers.iter().flat_map(of_consumer).collect()
     }
 
     /// Recent gaps; none if they cannot be read.

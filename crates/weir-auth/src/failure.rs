@@ -4,6 +4,10 @@ use weir_config::config::Config;
 use weir_config::{Access, ApiKeySource, AuthId, AuthKind};
 use weir_http::problem::Problem;
 
+/// An API key among those of a Config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyIndex(pub(super) usize);
+
 /// The reason of a failure; a later one came closer to success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
@@ -37,6 +41,10 @@ pub enum FailureKind {
     NotYetValid,
     /// `exp` lies in the past.
     Expired,
+    /// The API key has expired.
+    ApiKeyExpired(KeyIndex),
+    /// The API key is revoked.
+    ApiKeyRevoked(KeyIndex),
     /// The authorization server reports the token as not active.
     Inactive,
     /// A required scope is not granted.
@@ -109,6 +117,14 @@ impl AuthFailure {
         self.auth
     }
 
+    /// The API key that was rejected although a consumer has it.
+    pub(super) fn key(self) -> Option<KeyIndex> {
+        match self.kind {
+            FailureKind::ApiKeyExpired(key) | FailureKind::ApiKeyRevoked(key) => Some(key),
+            _ => None,
+        }
+    }
+
     /// The problem of the response: 403 for scopes, 503 if it is not the client's fault, else 401.
     pub fn problem(self) -> Problem {
         match self.kind {
@@ -120,6 +136,8 @@ impl AuthFailure {
             FailureKind::NotIntrospected => Problem::IntrospectionUnavailable,
             FailureKind::Throttled => Problem::AuthenticationThrottled,
             FailureKind::UnknownApiKey => Problem::UnknownApiKey,
+            FailureKind::ApiKeyExpired(_) => Problem::ApiKeyExpired,
+            FailureKind::ApiKeyRevoked(_) => Problem::ApiKeyRevoked,
             FailureKind::Algorithm => Problem::TokenAlgorithm,
             FailureKind::NoKeys => Problem::KeysUnavailable,
             FailureKind::UnknownKey => Problem::TokenKey,

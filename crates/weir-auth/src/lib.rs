@@ -21,7 +21,7 @@ mod recorded_principal;
 mod token_cache;
 mod token_keys;
 
-pub use failure::{AuthFailure, FailureKind, Missing};
+pub use failure::{AuthFailure, FailureKind, KeyIndex, Missing};
 pub use introspect::IntrospectionSeries;
 pub use jwks::VerificationKey;
 pub use key_set::KeySetSeries;
@@ -37,13 +37,14 @@ use introspect::{Introspected, Introspection};
 use key_set::KeySet;
 use serde_json::{Value, json};
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use token_cache::TokenCache;
 use weir_config::config::Config;
 use weir_config::{
-    Access, AccessRule, AuthId, AuthKind, CertificateName, ConsumerId, IntrospectAuth,
+    Access, AccessRule, AuthId, AuthKind, CertificateName, ConsumerId, IntrospectAuth, KeyHash,
 };
 use weir_wire::Headers;
 
@@ -147,6 +148,9 @@ pub struct PresentedCredentials<'a> {
     pub may_verify: &'a dyn Fn() -> bool,
 }
 
+/// API keys that an operator has revoked.
+pub type RevokedKeys = HashSet<KeyHash>;
+
 /// Counters of authentication, of all workers. Each only grows.
 #[derive(Debug, Default)]
 pub struct AuthCounters {
@@ -204,6 +208,7 @@ impl Authenticator {
         counters: Arc<AuthCounters>,
         verification_keys: VerificationKeys,
         remote: Remote,
+        revoked: &RevokedKeys,
     ) -> Self {
         let mut candidates = vec![Vec::new(); config.auths.len()];
         for (index, consumer) in config.consumers.iter().enumerate() {
@@ -212,7 +217,7 @@ impl Authenticator {
             }
         }
         Self {
-            keys: KeyRing::new(&config.consumers),
+            keys: KeyRing::new(&config.consumers, revoked),
             candidates,
             tokens: RefCell::new(TokenCache::default()),
             anonymous: Rc::default(),
@@ -220,6 +225,19 @@ impl Authenticator {
             verification_keys,
             remote,
         }
+    }
+
+    /// Rejects these API keys from now on, and no others before they expire.
+    pub fn revoke_keys(&self, revoked: &RevokedKeys) {
+        self.keys.revoke(revoked);
+    }
+
+    /// The holder of an API key that has expired or is revoked, for records: no request is admitted as this
+    /// principal. It has no consumer, who is not charged for it.
+    pub fn refused(&self, failure: AuthFailure) -> Option<Rc<Principal>> {
+        let owner = self.keys.owner_of(failure.key()?)?;
+        let key = Some(Rc::clone(&owner.key));
+        Some(Rc::new(Principal { auth: failure.auth(), key, ..Principal::default() }))
     }
 
     /// The principal of a request.
@@ -280,7 +298,7 @@ impl Authenticator {
                 token.map(claims).transpose()
             }),
             AuthKind::ApiKey(source) => {
-                let found = self.keys.find(source, presented.headers, presented.query);
+                let found = self.keys.find(source, presented.headers, presented.query, now);
                 let principal = |KeyOwner { consumer, key }| Principal {
                     auth: Some(id),
                     key: Some(key),

@@ -2,7 +2,8 @@ use super::*;
 use jsonwebtoken::EncodingKey;
 use serde_json::json;
 use weir_config::{
-    Algorithm, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, KeySource, TokenKeys, TokenRules,
+    Algorithm, ApiKey, ApiKeySource, Auth, Consumer, JwtAuth, KeyHash, KeySource, TokenKeys,
+    TokenRules,
 };
 use weir_document::finding::Diagnostics;
 use weir_document::source_map::Span;
@@ -44,7 +45,7 @@ fn consumer(name: &str, when: Option<&str>, key: Option<&str>) -> Consumer {
         hash.copy_from_slice(
             aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes()).as_ref(),
         );
-        KeyHash(hash)
+        ApiKey { hash: KeyHash(hash), name: None, expires: None }
     };
     Consumer {
         name: name.into(),
@@ -111,9 +112,9 @@ struct Door {
 impl Door {
     fn new() -> Self {
         let config = config();
-        let counters = Arc::new(AuthCounters::default());
+        let (counters, none) = (Arc::new(AuthCounters::default()), RevokedKeys::default());
         let authenticator =
-            Authenticator::new(&config, Arc::clone(&counters), keys(), Remote::default());
+            Authenticator::new(&config, Arc::clone(&counters), keys(), Remote::default(), &none);
         Self { config, counters, authenticator }
     }
 
@@ -167,7 +168,7 @@ fn records_name_a_token_by_its_subject_and_a_key_by_its_hash() {
     assert_eq!((caller.subject(), caller.recorded()), (Some("acme"), Some("acme")));
     let keys = access(&[2], false);
     let caller = door.knock(&keys, &[("x-api-key", "a-key")]).expect("a key");
-    let id = door.config.consumers[1].api_keys[0].id();
+    let id = door.config.consumers[1].api_keys[0].hash.id();
     assert_eq!((caller.subject(), caller.recorded()), (None, Some(id.as_str())));
     assert_eq!(id.len(), "sha256:".len() + 8);
     // A resubmission is of the same key; still nobody takes it for a subject.
@@ -304,4 +305,24 @@ fn challenges_name_the_ways_in_and_never_what_was_sent() {
          error_description=\"The credential is malformed\""
     );
     assert!(!format!("{wrong}{wrong:?}").contains("cr"));
+}
+
+#[test]
+fn a_revoked_key_is_told_from_an_unknown_one_and_named_for_records() {
+    let door = Door::new();
+    let key = door.config.consumers[1].api_keys[0].hash;
+    door.authenticator.revoke_keys(&RevokedKeys::from_iter([key]));
+    let keys = access(&[0, 2], true);
+    let forged = bearer("no token");
+    let sent = [("x-api-key", "a-key"), (forged.0, forged.1.as_str())];
+    let failure = door.knock(&keys, &sent).expect_err("it is revoked, also for anonymous callers");
+    assert_eq!((failure.problem().slug(), failure.kind().is_counted()), ("api-key-revoked", true));
+    let refused = door.authenticator.refused(failure).expect("it is known");
+    assert_eq!((refused.recorded(), refused.auth()), (Some(key.id().as_str()), Some(AuthId(2))));
+    assert_eq!(refused.consumer(), None);
+    let unknown = door.knock(&keys, &[("x-api-key", "another")]).expect_err("unknown");
+    assert_eq!(unknown.problem().slug(), "unknown-api-key");
+    assert_eq!(door.authenticator.refused(unknown), None);
+    door.authenticator.revoke_keys(&RevokedKeys::default());
+    assert!(door.knock(&keys, &[("x-api-key", "a-key")]).is_ok());
 }

@@ -59,7 +59,7 @@ pub use monitor::{CountRule, Monitor};
 pub use normalization::{AmbiguousPath, PathNormalization};
 pub use oidc::{AdminDepth, AdminRole, GroupRights, Oidc};
 pub use policy::{
-    Access, AccessRule, Clients, Consumer, Cors, KeyHash, LimitKey, Origins, Plan, Quota,
+    Access, AccessRule, ApiKey, Clients, Consumer, Cors, KeyHash, LimitKey, Origins, Plan, Quota,
     QuotaPeriod, Rate, RateLimit, RateScope,
 };
 pub use proxy::{HostMode, Instead, Mirror, PathMode, PathPart, Proxy, QueryMode, Share};

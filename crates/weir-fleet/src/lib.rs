@@ -30,6 +30,7 @@ mod rates;
 mod redis;
 mod replicate;
 pub mod resolutions;
+mod revoked_keys;
 pub mod rollout;
 pub mod schema;
 mod slice;

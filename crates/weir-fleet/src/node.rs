@@ -34,6 +34,7 @@ use weir_model::{UnixMicros, UnixSeconds};
 use weir_monitor::replica::Replica;
 use weir_monitor::{Monitor, MonitorError};
 use weir_store::audit::AuditEvent;
+use weir_store::revoked_keys::RevokedKeys;
 use weir_store::{StoreError, clock};
 
 /// Pause between two replications of usage.
@@ -108,7 +109,8 @@ impl From<MonitorError> for StepError {
 }
 
 impl Member {
-    /// Opens the identity of a data folder, whose calls `monitor` counts. Nothing is sent before
+    /// Opens the identity of a data folder, whose calls `monitor` counts and which rejects `revoked_keys`. Nothing
+    /// is sent before
     /// [`Member::run`]. The receiver gets the versions of the configuration that the node is to try.
     ///
     /// # Errors
@@ -118,11 +120,12 @@ impl Member {
         settings: Settings,
         limiter: &Arc<Limiter>,
         monitor: Option<Monitor>,
+        revoked_keys: Arc<RevokedKeys>,
     ) -> Result<(Self, Handle, mpsc::Receiver<Offer>), OpenError> {
         let replicator = Replicator::new(Replica::open(data)?, Unreplicated::new(monitor));
         let alerts = Alerts::open(data)?;
         let tokens = Arc::new(TokenTable::open(data).map_err(OpenError::Tokens)?);
-        let copiers = Copiers::open(data, Arc::clone(&tokens))?;
+        let copiers = Copiers::open(data, Arc::clone(&tokens), revoked_keys)?;
         let identity = Identity::open(data)?;
         let postgres =
             PostgresStatus { at: settings.connect.postgres.shown(), ..PostgresStatus::default() };
@@ -262,6 +265,7 @@ impl Member {
             self.evaluate_alerts(&mut session).await?;
         }
         let (id, connection) = (self.identity.id(), &mut session.connection);
+        self.copiers.copy_revoked_keys(connection).await?;
         let progress = self.replicator.step(connection, id, session.boot).await?;
         self.shared.replicated.fetch_add(progress.sent, Ordering::Relaxed);
         if progress.complete {

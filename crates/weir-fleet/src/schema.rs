@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("schema/13_views.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/14_token_ends.sql"), min_weir: "0.1.0" },
     Step { sql: include_str!("schema/15_retry_base.sql"), min_weir: "0.1.0" },
+    Step { sql: include_str!("schema/16_revoked_keys.sql"), min_weir: "0.1.0" },
 ];
 
 /// Key of the lock under which steps run: "weir" in ASCII.

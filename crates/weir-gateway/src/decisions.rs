@@ -15,6 +15,8 @@ pub struct Decisions {
     pub route: Option<(usize, usize)>,
     /// The caller, once authenticated.
     pub principal: Option<Rc<Principal>>,
+    /// The holder of an API key that was rejected because it has expired or is revoked: for the record only.
+    pub(crate) refused: Option<Rc<Principal>>,
     /// Status of the tightest limit of the caller.
     pub(crate) limit_status: Option<LimitStatus>,
     pub(crate) selection: Selection,

@@ -221,7 +221,11 @@ async fn authenticate<E: Effects>(
         started: exchange.arrival.started,
         now,
     };
-    let principal = authentication.run(fx, &exchange.worker.stats.auth_throttled).await?;
+    let authenticated = authentication.run(fx, &exchange.worker.stats.auth_throttled).await;
+    let principal = authenticated.map_err(|(rejection, refused)| {
+        exchange.decisions.refused = refused;
+        rejection
+    })?;
     if !route.access.any_of.is_empty() {
         exchange.record.recording.stage_ended(stage::AUTH, exchange.arrival.started);
     }

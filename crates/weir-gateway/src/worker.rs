@@ -11,10 +11,10 @@ use crate::validation_budget::OverBudget;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
-use weir_auth::AuthCounters;
+use weir_auth::{AuthCounters, RevokedKeys};
 use weir_broker::{Broker, Log};
 use weir_config::{Config, Durability, LogTarget};
 use weir_http::clock::{Wall, WallReader};
@@ -53,7 +53,7 @@ pub struct Control {
     pub site: Arc<Site>,
     /// The current phase.
     pub phase: Phase,
-    /// Number of Sites so far; each worker reports the one it serves.
+    /// Number of changes of Site and revoked keys so far; each worker reports the one it has adopted.
     pub version: u64,
 }
 
@@ -79,6 +79,8 @@ pub struct Shared {
     pub log: AccessLog,
     /// Settings of recording.
     pub capture: Arc<capture::Common>,
+    /// API keys that are rejected; a worker looks when it follows the control.
+    revoked_keys: Mutex<Arc<RevokedKeys>>,
 }
 
 impl Shared {
@@ -103,7 +105,18 @@ impl Shared {
             wall: Arc::new(Wall::start()),
             log: AccessLog::start(log)?,
             capture: Arc::default(),
+            revoked_keys: Mutex::default(),
         })
+    }
+
+    /// API keys that are rejected.
+    pub fn revoked_keys(&self) -> Arc<RevokedKeys> {
+        Arc::clone(&self.revoked_keys.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets the API keys that are rejected, for every worker that follows the control next.
+    pub fn revoke_keys(&self, revoked: Arc<RevokedKeys>) {
+        *self.revoked_keys.lock().unwrap_or_else(PoisonError::into_inner) = revoked;
     }
 }
 
@@ -131,6 +144,8 @@ pub struct Worker {
     pub(crate) lease_waits: LeaseWaits,
     auth_counters: Arc<AuthCounters>,
     live: RefCell<Rc<Live>>,
+    /// The revoked API keys of `live`, or older ones.
+    revoked_keys: RefCell<Arc<RevokedKeys>>,
     phase: Cell<Phase>,
     /// Tasks to wake when the phase changes: one slot for each connection.
     wakers: RefCell<Vec<Option<Waker>>>,
@@ -152,7 +167,8 @@ impl Worker {
         lane: Option<Lane>,
     ) -> Self {
         let waits_for_disk = site.config.journal.durability == Durability::Disk;
-        let live = Live::new(site, &stats, &auth_counters, &shared.healths, None);
+        let state = (&shared.healths, &*shared.revoked_keys());
+        let live = Live::new(site, &stats, &auth_counters, state, None);
         let common = Arc::clone(&shared.capture);
         let recorder = Recorder::new(lane, waits_for_disk, common, Arc::clone(&stats));
         let wall = WallReader::new(&shared.wall);
@@ -169,6 +185,7 @@ impl Worker {
             lease_waits: LeaseWaits::default(),
             auth_counters,
             live: RefCell::new(Rc::new(live)),
+            revoked_keys: RefCell::default(),
             phase: Cell::new(Phase::Serving),
             wakers: RefCell::default(),
             free: RefCell::default(),
@@ -188,13 +205,25 @@ impl Worker {
     }
 
     /// Switches to another Config.
-    pub fn switch(&self, site: Arc<Site>) {
+    fn switch(&self, site: Arc<Site>) {
         let before = self.live();
-        let live =
-            Live::new(site, &self.stats, &self.auth_counters, &self.shared.healths, Some(&before));
+        let state = (&self.shared.healths, &*self.shared.revoked_keys());
+        let live = Live::new(site, &self.stats, &self.auth_counters, state, Some(&before));
         before.retire_all_but(&live);
         *self.live.borrow_mut() = Rc::new(live);
         self.wake_connections();
+    }
+
+    /// Adopts the control: its Site, if it is another one, and the revoked API keys.
+    pub fn follow(&self, control: &Control) {
+        if !Arc::ptr_eq(&control.site, &self.live().site) {
+            self.switch(Arc::clone(&control.site));
+        }
+        let now = self.shared.revoked_keys();
+        if !Arc::ptr_eq(&now, &self.revoked_keys.borrow()) {
+            self.live().authenticator.revoke_keys(&now);
+            *self.revoked_keys.borrow_mut() = now;
+        }
     }
 
     /// Whether this is the Config of a request that starts now.

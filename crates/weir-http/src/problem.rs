@@ -115,6 +115,10 @@ problems! {
     CertificateExpired = 401 "certificate-expired" "The certificate has expired" Client Pointless,
     /// No consumer has the API key.
     UnknownApiKey = 401 "unknown-api-key" "The API key is unknown" Client Pointless,
+    /// The API key has expired (`expires`).
+    ApiKeyExpired = 401 "api-key-expired" "The API key has expired" Client Pointless,
+    /// An operator has revoked the API key.
+    ApiKeyRevoked = 401 "api-key-revoked" "The API key is revoked" Client Pointless,
     /// The credential is valid, but does not permit the request.
     Forbidden = 403 "forbidden" "Access is denied" Client Pointless,
     /// The IP allow and deny lists reject the client's address.

@@ -29,6 +29,8 @@ pub struct ClientRequest<'a> {
     pub depth: usize,
     /// The caller, once authenticated.
     pub principal: Option<&'a Principal>,
+    /// The holder of an API key that was rejected because it has expired or is revoked.
+    pub refused: Option<&'a Principal>,
 }
 
 impl<'a> ClientRequest<'a> {

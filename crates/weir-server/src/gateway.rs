@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
-use weir_auth::AuthCounters;
+use weir_auth::{AuthCounters, RevokedKeys};
 use weir_broker::{Log, PoolSnapshot};
 use weir_config::Config;
 use weir_gateway::Compiled;
@@ -69,6 +69,7 @@ pub struct Bound {
     listeners: Vec<Listening>,
     addrs: Vec<SocketAddr>,
     limiter: Arc<Limiter>,
+    revoked_keys: RevokedKeys,
     log: Log,
 }
 
@@ -98,9 +99,9 @@ pub struct DrainReport {
     pub duration: Duration,
 }
 
-/// Limit on the wait of a reload for the workers to adopt a Config.
-const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of checks whether all workers have adopted a Config.
+/// Limit on the wait for the workers to adopt a Config or revoked keys.
+const ADOPTION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of checks whether all workers have adopted them.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Limit on the wait for the response to a test request.
@@ -121,7 +122,8 @@ impl Gateway {
             .collect::<Result<Vec<_>, _>>()?;
         let addrs = listeners.iter().map(|listening| listening.addr).collect();
         let log: Log = Arc::new(|line| eprintln!("{line}"));
-        Ok(Bound { listeners, addrs, limiter: Arc::default(), log })
+        let revoked_keys = RevokedKeys::new();
+        Ok(Bound { listeners, addrs, limiter: Arc::default(), revoked_keys, log })
     }
 
     /// Serves another Config from the next request on. Requests in flight keep the Config that they
@@ -139,13 +141,27 @@ impl Gateway {
             control.site = Arc::new(site);
             control.version += 1;
         });
+        self.wait_until_adopted();
+        Ok(())
+    }
+
+    /// Rejects these API keys from now on, and no others before they expire. Blocks until every worker has
+    /// adopted them, or for 2 s if one is stuck: requests that arrive afterwards, also on open connections,
+    /// are rejected.
+    pub fn revoke_keys(&self, revoked: RevokedKeys) {
+        self.shared.revoke_keys(Arc::new(revoked));
+        self.control.send_modify(|control| control.version += 1);
+        self.wait_until_adopted();
+    }
+
+    /// Waits until every worker has adopted the current version.
+    fn wait_until_adopted(&self) {
         let (version, start) = (self.control.borrow().version, Instant::now());
-        while start.elapsed() < RELOAD_TIMEOUT
+        while start.elapsed() < ADOPTION_TIMEOUT
             && self.stats.iter().any(|(stats, _)| stats.version.load(Acquire) < version)
         {
             std::thread::sleep(POLL_INTERVAL);
         }
-        Ok(())
     }
 
     /// Takes the traced requests that have finished.
@@ -378,6 +394,11 @@ impl Bound {
         &self.limiter
     }
 
+    /// API keys that are rejected from the first request on.
+    pub fn revoke_keys(&mut self, revoked: RevokedKeys) {
+        self.revoked_keys = revoked;
+    }
+
     /// The destination of lines that agents write, and of messages about agents; default standard
     /// error. It must not block.
     pub fn log_to(&mut self, log: Log) {
@@ -399,6 +420,7 @@ impl Bound {
         let mut shared = Shared::new(&config, self.log, self.limiter, target)?;
         let hash_key = |source| GatewayError::HashKey { folder: config.data.clone(), source };
         shared.capture = Arc::new(capture::Common::open(&config).map_err(hash_key)?);
+        shared.revoke_keys(Arc::new(self.revoked_keys));
         let shared = Arc::new(shared);
         let count = config.workers;
         let io = Io::choose(config.io).map_err(GatewayError::Ring)?;

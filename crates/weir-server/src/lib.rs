@@ -12,3 +12,4 @@ pub mod snapshot;
 
 pub use gateway::{Bound, DrainReport, Gateway, GatewayError};
 pub use io::Io;
+pub use weir_auth::RevokedKeys;

@@ -11,7 +11,6 @@ use crate::injection;
 use accept::listeners;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
@@ -83,10 +82,9 @@ pub(crate) fn run(
 /// Follows the control until the drain ends, or every connection is closed.
 async fn follow(worker: &'static Worker, mut control: watch::Receiver<Control>) {
     loop {
-        let Control { site, phase, version } = control.borrow_and_update().clone();
-        if !Arc::ptr_eq(&site, &worker.live().site) {
-            worker.switch(site);
-        }
+        let now = control.borrow_and_update().clone();
+        worker.follow(&now);
+        let Control { phase, version, .. } = now;
         worker.stats.version.store(version, Release);
         if phase != worker.phase() {
             worker.set_phase(phase);

@@ -60,6 +60,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/19_retries.sql"),
     include_str!("schema/20_views.sql"),
     include_str!("schema/21_retry_base.sql"),
+    include_str!("schema/22_revoked_keys.sql"),
 ];
 
 /// Why the database cannot be opened, read or written.

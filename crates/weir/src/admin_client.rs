@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use weir_http_client::{ConnectError, Connection, Incoming, Tls};
 
-pub(crate) use tls::Trusted;
+pub(crate) use tls::{ClientCertificate, ClientTls, Trusted};
 
 /// Largest response.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;
@@ -43,14 +43,13 @@ pub(crate) struct AdminClient {
 }
 
 impl AdminClient {
-    /// A client for the admin listener at `url`: `http://HOST:PORT`, or `https://HOST:PORT` with a
-    /// `trusted` certificate. Without a token, only endpoints that need none respond.
+    /// A client for the admin listener at `url`: `http://HOST:PORT`, or `https://HOST:PORT` by `tls`. Without a token, only endpoints that need none respond.
     ///
     /// # Errors
-    /// The URL is invalid, or trusted certificates cannot be read.
-    pub(crate) fn new(url: &str, token: Option<String>, trusted: &Trusted) -> anyhow::Result<Self> {
+    /// The URL is invalid, or certificates cannot be read.
+    pub(crate) fn new(url: &str, token: Option<String>, tls: &ClientTls) -> anyhow::Result<Self> {
         let (is_https, authority) = authority(url)?;
-        let tls = is_https.then(|| tls::settings(authority.host(), trusted)).transpose()?;
+        let tls = is_https.then(|| tls::settings(authority.host(), tls)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (authority, timeout) = (authority.to_string(), RESPONSE_TIMEOUT);
         Ok(Self { runtime, authority, tls, token, timeout })

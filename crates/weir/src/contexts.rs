@@ -38,6 +38,12 @@ pub(crate) struct Context {
     /// CA certificates of the listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<PathBuf>,
+    /// Certificate to present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Its private key; absent: in the same file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// The contexts of a user.

@@ -23,6 +23,7 @@ mod monitor;
 mod post;
 mod recording;
 mod resubmit;
+mod revoked_keys;
 mod service_manager;
 mod ship;
 mod telemetry;
@@ -110,15 +111,17 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     }
     let messages = Messages::start().context("cannot start a thread")?;
     bound.log_to(log(&messages));
-    let (mut recording, lanes) =
-        Recording::start((&upstreams, &digest, &warnings), journal, bound.limiter(), &messages)?;
+    let revoked = revoked_keys::open(&config.data, &mut bound)?;
+    let (from, state) = ((&upstreams, &*digest, &warnings), (bound.limiter(), &revoked));
+    let (mut recording, lanes) = Recording::start(from, journal, state, &messages)?;
     let progress = folder.map(|folder| folder.progress).unwrap_or_default();
     bound.limiter().restore_quota_counts(&progress.quotas());
     let stops = Stops::register().context(NO_SIGNALS)?;
     let gateway = Arc::new(bound.start(Arc::clone(&config), compiled, lanes)?);
+    revoked_keys::connect(&revoked, &gateway);
     recording.connect(&config, &gateway, &messages, &predecessor_ended)?;
     let fleet = recording.fleet.as_ref().map(|fleet| &fleet.handle);
-    let (access, first_token) = access::open(&config.data, fleet, &messages).unzip();
+    let (access, first_token) = access::open(&config.data, (fleet, &revoked), &messages).unzip();
     let events = Events::new(messages.clone(), json);
     let mut control = Control::new(
         source,
@@ -144,9 +147,8 @@ fn serve(start: Start) -> anyhow::Result<Exit> {
     };
     let follow = predecessor.map(|predecessor| {
         predecessor.serving()?;
-        let journal = recording.journal.clone();
-        let follow =
-            predecessor.follow(&progress, journal, &gateway, &messages, &predecessor_ended);
+        let shared = (recording.journal.clone(), &gateway, &revoked);
+        let follow = predecessor.follow(&progress, shared, &messages, &predecessor_ended);
         follow.context("cannot start a thread")
     });
     let follow = follow.transpose()?;

@@ -1,6 +1,7 @@
 //! Consumers of the configuration, and the credentials that identify them.
 
 use super::Call;
+use crate::api_keys::{self, ApiKeyInfo, Revocations};
 use crate::problem::{Problem, Result};
 use axum::Json;
 use axum::extract::Path;
@@ -24,19 +25,16 @@ pub(super) struct ConsumerInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(super) struct CredentialInfo {
     /// `api-key`, `jwt`, `introspect` or `certificate`. Tokens and certificates are all those that the rule of
-    /// the consumer matches.
+    /// the consumer matches, and expire by themselves.
     kind: String,
-    /// Of an API key: the first digits of its hash, the principal of its transactions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
     /// Auth methods that accept it.
     auth: Vec<String>,
+    /// The API key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<ApiKeyInfo>,
 }
 
 /// Show a consumer and its credentials
-///
-/// Credentials have no expiry in the configuration: API keys are valid until they are removed; tokens and
-/// certificates have their own.
 #[utoipa::path(get, path = "/v1/consumers/{consumer}", tag = "configuration",
     params(("consumer" = String, Path, description = "Name of the consumer.")),
     responses(
@@ -44,19 +42,19 @@ pub(super) struct CredentialInfo {
         (status = 404, description = "The configuration in force has no such consumer.")))]
 pub(super) async fn show(call: Call, Path(name): Path<String>) -> Result<Json<ConsumerInfo>> {
     let config = call.api.sources.gateway.config();
+    let revocations = Revocations::of(&call.api.access()?.revoked_keys);
     let found = config.consumers.iter().find(|consumer| consumer.name == name);
-    found.map(|consumer| Json(info(&config, consumer))).ok_or_else(|| {
+    found.map(|consumer| Json(info(&config, consumer, &revocations))).ok_or_else(|| {
         Problem::not_found("Unknown consumer", "The configuration in force has no such consumer.")
     })
 }
 
-fn info(config: &Config, consumer: &Consumer) -> ConsumerInfo {
-    let of_keys = config.auths.iter().filter(|auth| matches!(auth.kind, AuthKind::ApiKey(_)));
-    let auth: Vec<String> = of_keys.map(|auth| auth.name.clone()).collect();
-    let keys = consumer.api_keys.iter().map(|hash| CredentialInfo {
+fn info(config: &Config, consumer: &Consumer, revocations: &Revocations) -> ConsumerInfo {
+    let auth = api_keys::auths(config);
+    let keys = consumer.api_keys.iter().map(|key| CredentialInfo {
         kind: "api-key".to_owned(),
-        id: Some(hash.id()),
         auth: auth.clone(),
+        key: Some(revocations.describe(&consumer.name, key)),
     });
     let matched = consumer.matches.as_ref().map(|(id, _)| {
         let auth = &config.auths[id.0];
@@ -66,7 +64,7 @@ fn info(config: &Config, consumer: &Consumer) -> ConsumerInfo {
             AuthKind::Introspect(_) => "introspect",
             AuthKind::Certificate(_) => "certificate",
         };
-        CredentialInfo { kind: kind.to_owned(), id: None, auth: vec![auth.name.clone()] }
+        CredentialInfo { kind: kind.to_owned(), auth: vec![auth.name.clone()], key: None }
     });
     ConsumerInfo {
         name: consumer.name.clone(),
@@ -78,6 +76,7 @@ fn info(config: &Config, consumer: &Consumer) -> ConsumerInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_store::revoked_keys::RevokedKeys;
 
     #[test]
     fn credentials_are_named_and_not_shown() {
@@ -89,10 +88,12 @@ mod tests {
              apis: {{orders: {{base: /, auth: keys, routes: [{{get: /, reply: {{text: hi}}}}]}}}}\n"
         );
         let loaded = weir_gateway::configuration::load_text("test", &text).unwrap();
-        let found = info(&loaded.config, &loaded.config.consumers[0]);
+        let none = Revocations::of(&RevokedKeys::in_memory().unwrap());
+        let found = info(&loaded.config, &loaded.config.consumers[0], &none);
         assert_eq!((found.name.as_str(), found.plan.as_deref()), ("acme", Some("gold")));
         let [key] = &found.credentials[..] else { panic!("{found:?}") };
-        assert_eq!((key.kind.as_str(), key.id.as_deref()), ("api-key", Some("sha256:9f86d081")));
+        let id = key.key.as_ref().map(|key| key.id.as_str());
+        assert_eq!((key.kind.as_str(), id), ("api-key", Some("sha256:9f86d081")));
         assert_eq!(key.auth, ["keys", "more"]);
         assert!(!serde_json::to_string(&found).unwrap().contains(&hash[..12]));
     }

@@ -1,8 +1,8 @@
 //! All endpoints: route, role and description, stated once each.
 
 use super::{
-    Api, audit, configuration, configuration_history, consumer, count, difference, event, explain,
-    export, fleet, invoice, job, job_item, journal, lab, limit, live, oidc, pool, profile,
+    Api, api_key, audit, configuration, configuration_history, consumer, count, difference, event,
+    explain, export, fleet, invoice, job, job_item, journal, lab, limit, live, oidc, pool, profile,
     resubmit, rollout, session, sink, tail, test_request, token, transaction, upstream, usage,
     view,
 };
@@ -136,6 +136,9 @@ impl Endpoints {
             .add(Admin, Reach::Administration, routes!(audit::export))
             .add(Admin, Reach::Administration, routes!(token::list, token::create))
             .add(Admin, Reach::Administration, routes!(token::revoke))
+            .add(Viewer, Reach::Server, routes!(api_key::list))
+            .add(Viewer, Reach::Server, routes!(api_key::show))
+            .add(Admin, Reach::Administration, routes!(api_key::act))
     }
 
     /// Adds the endpoints of a path, restricted to callers with this role or a higher one, and to scopes that

@@ -10,10 +10,10 @@ use weir_store::gaps::Gap;
 const MAX_INDEX_LAG_SECONDS: f64 = 60.0;
 /// Share of the disk budget in percent from which on retention deletes the oldest transactions early.
 const DISK_PERCENT: u64 = 95;
-/// Ejected targets of an upstream that are named.
+/// Ejected targets of an upstream, or keys that expire, that are named.
 const MAX_NAMED: usize = 3;
-/// Time before the end of a certificate, in seconds.
-const CERTIFICATE_SECONDS: i64 = 14 * 24 * 60 * 60;
+/// Time before the end of a certificate or an API key, in seconds; also the time after the end of a key.
+const EXPIRY_SECONDS: i64 = 14 * 24 * 60 * 60;
 
 /// Something that is wrong now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -24,7 +24,7 @@ pub(crate) struct Condition {
     pub(crate) is_severe: bool,
     /// The message.
     pub(crate) message: String,
-    /// Name of what it is about: an upstream, a certificate, a code of the fleet.
+    /// Name of what it is about: an upstream, a certificate, a consumer, a code of the fleet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) subject: String,
 }
@@ -46,6 +46,9 @@ pub(crate) enum ConditionCode {
     DiskBudget,
     /// A certificate expires within 14 days, or has expired.
     CertificateExpires,
+    /// API keys expire within 14 days, or have expired in the last 14 days. The consumer of the first is in the
+    /// subject.
+    ApiKeyExpires,
     /// The last change of the configuration was rejected.
     ConfigurationRejected,
     /// A finding of the fleet: its code is in the subject.
@@ -63,6 +66,8 @@ pub(super) struct Inputs<'a> {
     pub(super) missing: &'a Gap,
     /// Name and end of each certificate of a listener, in seconds since 1970.
     pub(super) certificates: &'a [(String, i64)],
+    /// Consumers, names and ends of API keys that are not revoked.
+    pub(super) keys: &'a [ExpiringKey],
     /// The last load of the configuration was rejected.
     pub(super) is_rejected: bool,
     /// Codes and messages of the fleet.
@@ -109,16 +114,13 @@ pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
     }
     for (name, end) in inputs.certificates {
         let left = end - inputs.now_seconds;
-        if left < CERTIFICATE_SECONDS {
-            let when = match left.div_euclid(24 * 60 * 60) {
-                ..0 => "has expired".to_owned(),
-                0 => "expires within a day".to_owned(),
-                1 => "expires in 1 day".to_owned(),
-                days => format!("expires in {days} days"),
-            };
-            let message = format!("The certificate of {name} {when}.");
+        if left < EXPIRY_SECONDS {
+            let message = format!("The certificate of {name} {}.", expires(left));
             add(ConditionCode::CertificateExpires, left < 0, name, message);
         }
+    }
+    if let Some((consumer, message)) = expiring(inputs.keys, inputs.now_seconds) {
+        add(ConditionCode::ApiKeyExpires, false, consumer, message);
     }
     if inputs.is_rejected {
         // The reasons are for those who may see the configuration.
@@ -130,6 +132,48 @@ pub(super) fn conditions(inputs: &Inputs<'_>) -> Vec<Condition> {
     }
     found.sort_by_key(|condition| !condition.is_severe);
     found
+}
+
+/// When something expires, by the seconds that are left.
+fn expires(left: i64) -> String {
+    match left.div_euclid(24 * 60 * 60) {
+        ..0 => "has expired".to_owned(),
+        0 => "expires within a day".to_owned(),
+        1 => "expires in 1 day".to_owned(),
+        days => format!("expires in {days} days"),
+    }
+}
+
+/// An API key with an end.
+#[derive(Clone, Debug)]
+pub(super) struct ExpiringKey {
+    pub(super) consumer: String,
+    /// Its name, or the first digits of its hash.
+    pub(super) name: String,
+    /// In seconds since 1970.
+    pub(super) end: i64,
+}
+
+/// The API keys whose end is close, the first of them first: its consumer, and a message.
+fn expiring(keys: &[ExpiringKey], now: i64) -> Option<(&str, String)> {
+    let is_close = |key: &&ExpiringKey| {
+        (-EXPIRY_SECONDS..EXPIRY_SECONDS).contains(&(key.end.saturating_sub(now)))
+    };
+    let mut close: Vec<_> = keys.iter().filter(is_close).collect();
+    close.sort_by_key(|key| key.end);
+    let name = |key: &ExpiringKey| {
+        format!("{} of {} {}", key.name, key.consumer, expires(key.end.saturating_sub(now)))
+    };
+    let first = *close.first()?;
+    let message = match close.len().saturating_sub(MAX_NAMED) {
+        0 if close.len() == 1 => format!("The API key {}.", name(first)),
+        more => {
+            let named: Vec<_> = close.iter().take(MAX_NAMED).map(|key| name(key)).collect();
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            format!("{} API keys expire: {}{more}.", close.len(), named.join(", "))
+        }
+    };
+    Some((&first.consumer, message))
 }
 
 /// Upstreams with ejected targets: whether none is left, and a message.
@@ -193,9 +237,35 @@ mod tests {
             disk_budget: 100,
             missing,
             certificates: &[],
+            keys: &[],
             is_rejected: false,
             fleet: &[],
         }
+    }
+
+    fn key(name: &str, end: i64) -> ExpiringKey {
+        ExpiringKey { consumer: "acme".to_owned(), name: name.to_owned(), end }
+    }
+
+    #[test]
+    fn keys_that_expire_are_one_condition_around_their_ends() {
+        let (now, day) = (1_000_000_000, 24 * 60 * 60);
+        let of = |keys: &[ExpiringKey]| {
+            let all = conditions(&Inputs { keys, ..healthy(&Gap::default()) });
+            all.iter().map(|one| (one.is_severe, one.message.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[key("ci", now + 14 * day), key("old", now - 14 * day - 1)]), []);
+        let one = of(&[key("ci", now + 14 * day - 1)]);
+        assert_eq!(one, [(false, "The API key ci of acme expires in 13 days.".to_owned())]);
+        let two = of(&[key("b", now + day), key("a", now - 1)]);
+        let message = "2 API keys expire: a of acme has expired, b of acme expires in 1 day.";
+        assert_eq!(two, [(false, message.to_owned())]);
+        let many: Vec<_> = (0..500).map(|n| key(&format!("k{n}"), now + n)).collect();
+        let message = &of(&many)[0].1;
+        assert!(
+            message.starts_with("500 API keys") && message.ends_with("and 497 more."),
+            "{message}"
+        );
     }
 
     #[test]
@@ -204,10 +274,12 @@ mod tests {
         let journal = JournalSnapshot { index_lag_seconds: 59.0, disk_bytes: 94, ..<_>::default() };
         let day = 24 * 60 * 60;
         let certificates = [("example.com".to_owned(), 1_000_000_000 + 15 * day)];
+        let keys = [key("ci", 1_000_000_000 + 15 * day), key("forever", i64::MAX)];
         let all = conditions(&Inputs {
             targets: &targets,
             journal: Some(&journal),
             certificates: &certificates,
+            keys: &keys,
             ..healthy(&Gap::default())
         });
         assert_eq!(all, []);

@@ -3,6 +3,7 @@
 use super::{AuthId, AuthKind, PlanId};
 use ipnet::IpNet;
 use jiff::tz::TimeZone;
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 use strum::{EnumString, VariantNames};
@@ -51,13 +52,32 @@ pub struct Consumer {
     /// The auth whose tokens identify the consumer if the expression is true (`claims` is in
     /// scope).
     pub matches: Option<(AuthId, Expr)>,
-    /// Hashes of its API keys.
-    pub api_keys: Vec<KeyHash>,
+    /// Its API keys.
+    pub api_keys: Vec<ApiKey>,
+}
+
+/// An API key of a consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its hash.
+    pub hash: KeyHash,
+    /// Name for operators.
+    pub name: Option<String>,
+    /// From when on it is rejected, in seconds since 1970; `None`: never.
+    pub expires: Option<u64>,
+}
+
+impl ApiKey {
+    /// Whether it is rejected at this time, in seconds since 1970.
+    #[must_use]
+    pub fn has_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|end| end <= now)
+    }
 }
 
 /// SHA-256 of an API key, written `sha256:` and 64 hexadecimal digits. Keys are 256 bits of
 /// randomness (`weir key new`), so a slow hash would add nothing.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
@@ -66,6 +86,29 @@ impl KeyHash {
     pub fn id(&self) -> String {
         let [a, b, c, d, ..] = self.0;
         format!("sha256:{a:02x}{b:02x}{c:02x}{d:02x}")
+    }
+
+    /// All digits, in lower case.
+    #[must_use]
+    pub fn digits(&self) -> String {
+        self.0.iter().fold(String::with_capacity(64), |mut digits, byte| {
+            // Writing to a string does not fail.
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        })
+    }
+
+    /// The hash with these 64 hexadecimal digits.
+    #[must_use]
+    pub fn of_digits(digits: &str) -> Option<Self> {
+        if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut hash = [0; 32];
+        for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+        }
+        Some(Self(hash))
     }
 }
 

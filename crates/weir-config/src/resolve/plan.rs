@@ -1,9 +1,10 @@
 //! Plans, consumers, rates.
 
 use super::{Fields, Resolver};
-use crate::config::{AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate, RateScope};
+use crate::config::{ApiKey, AuthId, Consumer, KeyHash, Plan, PlanId, Quota, Rate, RateScope};
 use crate::formats;
 use iso_currency::Currency;
+use jiff::Timestamp;
 use strum::VariantNames;
 use weir_document::draft::{Member, Node};
 use weir_document::finding::codes;
@@ -76,12 +77,34 @@ settings! {
         plan = by_hand(Kind::Format(format::NAME)).absent("no limit"),
         /// Tokens and certificates that identify the consumer.
         match = by_hand(Kind::Object(&MATCH)),
-        /// Hashes of the consumer's API keys, as printed by `weir key new`.
-        api_keys = by_hand(Kind::List(&Kind::Format(format::KEY_HASH))),
+        /// The consumer's API keys: hashes as printed by `weir key new`, or mappings with name and end.
+        api_keys = by_hand(Kind::List(&API_KEY)),
     },
     misspellings: &[
         ("keys", "write `api_keys: [\"sha256:…\"]`"),
         ("api_key", "write `api_keys: [\"sha256:…\"]`"),
+    ],
+}
+
+const API_KEY: Kind = Kind::Either(&[Kind::Format(format::KEY_HASH), Kind::Object(&API_KEY_KEYS)]);
+
+settings! {
+    /// An API key of a consumer; a hash is short for `{hash: …}`.
+    pub(super) static API_KEY_KEYS is "an API key" {
+        /// Hash of the key, as printed by `weir key new`.
+        hash = by_hand(Kind::Format(format::KEY_HASH)).required(),
+        /// Name for operators, such as the system that uses the key.
+        name = by_hand(Kind::Format(format::NAME)),
+        /// End of the key: a date (`2027-01-31`: until the end of this day in UTC), or a time with zone
+        /// (`2027-01-31T18:00:00+01:00`). Requests with the key are rejected with 401 from then on.
+        expires = by_hand(Kind::Format(formats::END)).absent("never"),
+    },
+    misspellings: &[
+        ("key", "write `hash: \"sha256:…\"`, as printed by `weir key new`"),
+        ("sha256", "write `hash: \"sha256:…\"`"),
+        ("expiry", "write `expires`"),
+        ("expires_at", "write `expires`"),
+        ("until", "write `expires`"),
     ],
 }
 
@@ -181,7 +204,7 @@ impl Resolver<'_> {
             .get("plan")
             .and_then(|node| self.plans.find(node.text()?, node.at, self.report).map(PlanId));
         let matches = fields.object("match", &MATCH).and_then(|m| self.token_match(&m));
-        let api_keys = fields.texts("api_keys").iter().filter_map(|t| key_hash(t)).collect();
+        let api_keys = fields.many("api_keys").iter().filter_map(|n| self.api_key(n)).collect();
         if fields.get("match").is_none() && fields.get("api_keys").is_none() {
             self.report
                 .warning(
@@ -192,6 +215,25 @@ impl Resolver<'_> {
                 .help("set `match: {auth: …, when: …}` or `api_keys: [\"sha256:…\"]`");
         }
         Some(Consumer { name: member.key.clone(), plan, matches, api_keys })
+    }
+
+    fn api_key(&mut self, node: &Node) -> Option<ApiKey> {
+        let fields = Fields::new(node, &API_KEY_KEYS);
+        let hash = node.text().or_else(|| fields.text("hash"))?;
+        let hash = KeyHash::of_digits(hash.strip_prefix("sha256:")?)?;
+        if node.text().is_some() {
+            return Some(ApiKey { hash, name: None, expires: None });
+        }
+        let expires = fields.text("expires").and_then(|text| formats::end(text).ok());
+        let key = ApiKey { hash, name: fields.text("name").map(str::to_owned), expires };
+        let now = Timestamp::now().as_second().unsigned_abs();
+        if let Some(node) = fields.get("expires").filter(|_| key.has_expired(now)) {
+            let id = key.hash.id();
+            self.report
+                .warning(codes::EXPIRED_KEY, node.at, format!("the API key {id} has expired"))
+                .help("remove the key, or move its end");
+        }
+        Some(key)
     }
 
     fn token_match(&mut self, fields: &Fields<'_>) -> Option<(AuthId, Expr)> {
@@ -225,13 +267,4 @@ impl Resolver<'_> {
 fn iso_decimals(currency: &str) -> u32 {
     let currency = Currency::from_code(currency);
     currency.and_then(Currency::exponent).map_or(2, u32::from)
-}
-
-fn key_hash(text: &str) -> Option<KeyHash> {
-    let digits = text.strip_prefix("sha256:")?;
-    let mut hash = [0; 32];
-    for (byte, i) in hash.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(digits.get(i..i + 2)?, 16).ok()?;
-    }
-    Some(KeyHash(hash))
 }

@@ -45,6 +45,7 @@ codes! {
     DUPLICATE_NAME "duplicate-name" "A name is defined twice, in two files or in one list."
     DUPLICATE_ROUTE "duplicate-route" "Two routes of an API match the same method and path."
     EMPTY "empty" "A list or mapping that needs at least one item is empty."
+    EXPIRED_KEY "expired-key" "An API key of a consumer has expired, and requests with it are rejected (a warning): remove it, or move its `expires`."
     EXPOSED "exposed" "A served folder contains the configuration or weir's own data."
     INCLUDE "include" "Included files form a cycle, are nested too deep, or are too many; or a pattern matches no file (a warning)."
     INTROSPECTION_FOR_ANYBODY "introspection-for-anybody" "An `auth` with `introspect` has neither `audience` nor `scopes`, so that tokens for other services are accepted (a warning)."

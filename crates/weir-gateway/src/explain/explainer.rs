@@ -81,12 +81,10 @@ async fn serve(
     mut control: watch::Receiver<Control>,
 ) {
     loop {
-        let Control { site, phase, .. } = control.borrow_and_update().clone();
-        if !Arc::ptr_eq(&site, &worker.live().site) {
-            // At once, not at the next request: it ends the pools of the previous Config.
-            worker.switch(site);
-        }
-        if phase == Phase::Over {
+        let now = control.borrow_and_update().clone();
+        // At once, not at the next request: it ends the pools of the previous Config.
+        worker.follow(&now);
+        if now.phase == Phase::Over {
             return;
         }
         let order = tokio::select! {

@@ -37,11 +37,14 @@ pub(crate) struct Authentication<'x> {
 
 impl Authentication<'_> {
     /// Determines the principal. `throttled` counts failures beyond the limit of their address.
+    ///
+    /// # Errors
+    /// The rejection, and the holder of the API key if it has expired or is revoked.
     pub(super) async fn run<E: Effects>(
         &self,
         fx: &mut E,
         throttled: &Counter,
-    ) -> Result<Rc<Principal>, Rejection> {
+    ) -> Result<Rc<Principal>, (Rejection, Option<Rc<Principal>>)> {
         let mut failure = match self.authenticate() {
             Ok(principal) => return Ok(principal),
             Err(failure) => failure,
@@ -58,7 +61,8 @@ impl Authentication<'_> {
                 Err(other) => failure = other,
             }
         }
-        Err(self.reject(failure, fx, throttled))
+        let refused = self.live.authenticator.refused(failure);
+        Err((self.reject(failure, fx, throttled), refused))
     }
 
     /// Authenticates with the known keys and tokens.

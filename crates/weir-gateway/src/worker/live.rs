@@ -7,7 +7,7 @@ use crate::site::Site;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use weir_auth::{AuthCounters, Authenticator, Remote};
+use weir_auth::{AuthCounters, Authenticator, Remote, RevokedKeys};
 use weir_config::{Handler, Traces};
 use weir_files::Root;
 use weir_model::UpstreamId;
@@ -53,7 +53,7 @@ impl Live {
         site: Arc<Site>,
         stats: &WorkerStats,
         auth_counters: &Arc<AuthCounters>,
-        healths: &Healths,
+        (healths, revoked_keys): (&Healths, &RevokedKeys),
         before: Option<&Self>,
     ) -> Self {
         let config = &site.config;
@@ -66,7 +66,7 @@ impl Live {
         let remote =
             Remote { key_sets: site.key_sets.clone(), introspections: site.introspections.clone() };
         let (counters, keys) = (Arc::clone(auth_counters), site.verification_keys.clone());
-        let authenticator = Authenticator::new(config, counters, keys, remote);
+        let authenticator = Authenticator::new(config, counters, keys, remote, revoked_keys);
         let routes = config.apis.iter().flat_map(|api| &api.routes).map(|route| {
             let files = match &route.handler {
                 Handler::Files(files) => Some(Root::new(files, config.workers)),
@@ -123,13 +123,14 @@ impl Live {
         &'a self,
         head: &'a RequestHead,
         Arrival { host, client, .. }: &'a Arrival,
-        &Decisions { api, route, ref principal, .. }: &'a Decisions,
+        &Decisions { api, route, ref principal, ref refused, .. }: &'a Decisions,
     ) -> ClientRequest<'a> {
         let (config, principal) = (&*self.site.config, principal.as_deref());
+        let refused = refused.as_deref();
         let depth = route.map_or(0, |(api, _)| self.site.router.depth(api));
         let route = route.map(|(api, route)| &config.apis[api].routes[route]);
         let api = api.map(|api| &config.apis[api]);
-        ClientRequest { head, host, client, config, api, route, depth, principal }
+        ClientRequest { head, host, client, config, api, route, depth, principal, refused }
     }
 
     /// Records a response in the series of its operation, method and status.

@@ -205,7 +205,7 @@ impl Recording {
         let target = of.redaction.target(request.head.target());
         let mut address = [0; forwarded::MAX_ADDRESS_BYTES];
         let client = forwarded::display(request.client.address, &mut address);
-        let principal = request.principal;
+        let principal = request.principal.or(request.refused);
         let auth = principal.and_then(|p| p.auth());
         let result = write(&Received {
             principal: principal.and_then(|p| p.recorded()).unwrap_or_default(),

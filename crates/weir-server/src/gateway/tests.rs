@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_auth::RevokedKeys;
 use weir_config::{Config, Source};
 use weir_gateway::Compiled;
 use weir_gateway::explanation::{Explanation, Kind, Outcome};
@@ -435,6 +436,35 @@ fn nothing_is_sent_counted_or_taken() {
     assert_eq!(limits(), before);
     assert_eq!(counted(&gateway), served);
     assert!(heads.try_recv().is_err(), "the upstream was sent something");
+    gateway.finish_draining(Duration::from_secs(5));
+}
+
+#[test]
+fn keys_that_are_revoked_before_the_start_are_never_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (back, _heads) = upstream();
+    let (config, compiled) = load(dir.path(), back);
+    let mut bound = Gateway::bind(&config, &mut Passed::default()).unwrap();
+    let addr = bound.listen_addrs()[0];
+    let key = config.consumers.iter().find(|consumer| consumer.name == "alpha").unwrap();
+    let revoked = RevokedKeys::from_iter([key.api_keys[0].hash]);
+    bound.revoke_keys(revoked.clone());
+    let gateway = bound.start(Arc::clone(&config), compiled.clone(), vec![]).unwrap();
+    let headers = [("host", "a"), ("x-api-key", "alpha-key"), ("connection", "close")];
+    let request = RequestText {
+        method: "GET".to_owned(),
+        target: "/guarded/me".to_owned(),
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        ..RequestText::default()
+    };
+    let explained = || gateway.explain(request.clone()).unwrap().decision.problem;
+    assert_eq!((sent(addr, &request), explained().as_deref()), (401, Some("api-key-revoked")));
+    gateway.reload(Arc::clone(&config), compiled).unwrap();
+    assert_eq!((sent(addr, &request), explained().as_deref()), (401, Some("api-key-revoked")));
+    gateway.revoke_keys(RevokedKeys::default());
+    assert_eq!((sent(addr, &request), explained()), (200, None));
+    gateway.revoke_keys(revoked);
+    assert_eq!((sent(addr, &request), explained().as_deref()), (401, Some("api-key-revoked")));
     gateway.finish_draining(Duration::from_secs(5));
 }
 

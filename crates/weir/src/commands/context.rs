@@ -52,6 +52,12 @@ pub(crate) struct Add {
     /// CA certificates (PEM) for the listener's certificate [default: the system's]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Certificate (PEM) to present to a listener with `client_certificates`
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// Its private key (PEM) [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Use it for all following commands
     #[arg(long = "use")]
     is_used: bool,
@@ -100,6 +106,8 @@ fn add(mut contexts: Contexts, args: &Add) -> anyhow::Result<()> {
         token_file: absolute(&args.token_file)?,
         token,
         ca: absolute(&args.ca)?,
+        cert: absolute(&args.cert)?,
+        key: absolute(&args.key)?,
     };
     contexts.contexts.insert(args.name.clone(), context);
     if args.is_used {
@@ -149,6 +157,8 @@ fn list(contexts: &Contexts, json: bool) -> anyhow::Result<()> {
                 "token": context.token.as_ref().map(|_| "stored"),
                 "token_file": context.token_file,
                 "ca": context.ca,
+                "cert": context.cert,
+                "key": context.key,
             })
         }));
     }

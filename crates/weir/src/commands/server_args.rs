@@ -2,7 +2,7 @@
 //!
 //! An option precedes the environment, that the context in use, and that the configuration.
 
-use crate::admin_client::{AdminClient, Trusted};
+use crate::admin_client::{AdminClient, ClientCertificate, ClientTls, Trusted};
 use crate::contexts::{Context, Contexts, NONE};
 use crate::logins::Logins;
 use anyhow::{Context as _, ensure};
@@ -31,6 +31,14 @@ pub(crate) struct ServerArgs {
     /// the system's, and weir's own for `tls: self-signed`]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Certificate (PEM) to present to a listener with `client_certificates` [default: $WEIR_CERT, else that of
+    /// the context]
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate [default: that of the same source ($WEIR_KEY, the context), else in
+    /// the file of the certificate]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Configuration with the admin listener and the data folder [default: weir.yaml]
     #[arg(long, value_name = "PATH")]
     config: Option<PathBuf>,
@@ -63,7 +71,7 @@ impl ServerArgs {
         let server = self.server(self.has_token())?;
         let data = server.local.as_ref().map(|config| config.data.as_path());
         let token = self.token(&server.url, &server.context, data)?;
-        AdminClient::new(&server.url, Some(token), &self.trusted(&server))
+        AdminClient::new(&server.url, Some(token), &self.tls(&server))
     }
 
     /// URL of the server.
@@ -80,7 +88,7 @@ impl ServerArgs {
     /// No such context, or an invalid URL.
     pub(crate) fn client_with_token(&self, token: String) -> anyhow::Result<AdminClient> {
         let server = self.server(true)?;
-        AdminClient::new(&server.url, Some(token), &self.trusted(&server))
+        AdminClient::new(&server.url, Some(token), &self.tls(&server))
     }
 
     /// A client of the endpoints that need no token.
@@ -89,7 +97,7 @@ impl ServerArgs {
     /// No such context, or an invalid URL.
     pub(crate) fn client_without_token(&self) -> anyhow::Result<AdminClient> {
         let server = self.server(true)?;
-        AdminClient::new(&server.url, None, &self.trusted(&server))
+        AdminClient::new(&server.url, None, &self.tls(&server))
     }
 
     /// The server. Errors in its configuration matter only if the URL or the token comes from there.
@@ -110,6 +118,25 @@ impl ServerArgs {
         let is_enough = has_token || context.token.is_some() || context.token_file.is_some();
         let local = if is_enough { loaded.unwrap_or_default() } else { loaded? };
         Ok(Server { url, context, local })
+    }
+
+    /// TLS to a server.
+    fn tls(&self, server: &Server) -> ClientTls {
+        ClientTls { trusted: self.trusted(server), certificate: self.certificate(&server.context) }
+    }
+
+    /// The certificate to present: that of the first that has one, with its key.
+    fn certificate(&self, context: &Context) -> Option<ClientCertificate> {
+        let of_environment = || variable("WEIR_CERT").map(PathBuf::from);
+        let (cert, key) = if let Some(cert) = &self.cert {
+            (cert.clone(), self.key.clone())
+        } else if let Some(cert) = of_environment() {
+            (cert, variable("WEIR_KEY").map(PathBuf::from))
+        } else {
+            (context.cert.clone()?, context.key.clone())
+        };
+        let key = key.unwrap_or_else(|| cert.clone());
+        Some(ClientCertificate { cert, key })
     }
 
     /// The certificates that a server may have.

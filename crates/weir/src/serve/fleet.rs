@@ -15,6 +15,7 @@ use weir_gateway::digest::ConfigurationDigest;
 use weir_limit::Limiter;
 use weir_monitor::Monitor;
 use weir_monitor::replica::Replica;
+use weir_store::revoked_keys::RevokedKeys;
 
 /// The thread.
 const THREAD: Thread = Thread { name: "fleet", task: "fleet", nice: 0 };
@@ -42,7 +43,7 @@ pub(super) fn start(
     upstreams: &Upstreams,
     (digest, warnings): (&ConfigurationDigest, &Findings),
     limiter: &Arc<Limiter>,
-    monitor: Option<Monitor>,
+    (monitor, revoked_keys): (Option<Monitor>, &Arc<RevokedKeys>),
     messages: &Messages,
 ) -> anyhow::Result<Option<Fleet>> {
     let data = &upstreams.config.data;
@@ -54,7 +55,7 @@ pub(super) fn start(
     };
     // Without a journal nothing else has made it.
     weir_journal::create_folder(data).with_context(|| data.display().to_string())?;
-    let opened = Member::open(data, settings, limiter, monitor);
+    let opened = Member::open(data, settings, limiter, monitor, Arc::clone(revoked_keys));
     let (member, handle, offers) = opened.context("cannot open the identity of this node")?;
     let versions = Versions::open(&upstreams.config, &handle, offers)?;
     let state = ConfigurationState {

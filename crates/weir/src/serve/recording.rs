@@ -14,6 +14,7 @@ use weir_journal::{Journal, Lane, RecoveryReport};
 use weir_limit::Limiter;
 use weir_server::Gateway;
 use weir_store::gaps::Gaps;
+use weir_store::revoked_keys::RevokedKeys;
 
 /// The parts, as far as they are enabled. They end in the order of the fields: the lock of the
 /// journal is released last, when everything is written and read.
@@ -39,7 +40,7 @@ impl Recording {
     pub(super) fn start(
         (upstreams, digest, warnings): (&Upstreams, &ConfigurationDigest, &Findings),
         opened: journal::Opened,
-        limiter: &Arc<Limiter>,
+        (limiter, revoked_keys): (&Arc<Limiter>, &Arc<RevokedKeys>),
         messages: &Messages,
     ) -> anyhow::Result<(Self, Vec<Lane>)> {
         let journal::Opened { journal, lanes, recovery } = opened;
@@ -66,7 +67,8 @@ impl Recording {
             recording.counting = counting.map(|opened| opened.start(messages)).transpose()?;
         }
         let monitor = recording.counting.as_ref().map(|counting| counting.monitor.clone());
-        recording.fleet = fleet::start(upstreams, (digest, warnings), limiter, monitor, messages)?;
+        let state = (monitor, revoked_keys);
+        recording.fleet = fleet::start(upstreams, (digest, warnings), limiter, state, messages)?;
         if let Some(journal) = &recording.journal {
             let fleet = recording.fleet.as_ref().map(|fleet| &fleet.handle);
             recording.ship = Some(ship::start(upstreams, journal, fleet, messages)?);

@@ -6,6 +6,7 @@ mod certificates;
 mod introspection;
 mod key_sets;
 mod paths;
+mod revocation;
 mod secrets;
 mod throttling;
 mod tokens;

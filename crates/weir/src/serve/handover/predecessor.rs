@@ -21,6 +21,7 @@ use weir_limit::QuotaCount;
 use weir_net::channel::Channel;
 use weir_net::passed::{Passed, PassedSockets};
 use weir_server::Gateway;
+use weir_store::revoked_keys::RevokedKeys;
 
 /// The thread that follows the predecessor.
 const THREAD: Thread = Thread { name: "predecessor", task: "predecessor", nice: 0 };
@@ -120,8 +121,7 @@ impl Predecessor {
     pub(in crate::serve) fn follow(
         self: Arc<Self>,
         progress: &Progress,
-        journal: Option<Arc<Journal>>,
-        gateway: &Arc<Gateway>,
+        (journal, gateway, revoked_keys): (Option<Arc<Journal>>, &Arc<Gateway>, &Arc<RevokedKeys>),
         messages: &Messages,
         ended: &Ended,
     ) -> io::Result<Running> {
@@ -130,6 +130,7 @@ impl Predecessor {
             predecessor: self,
             journal,
             gateway: Arc::clone(gateway),
+            revoked_keys: Arc::clone(revoked_keys),
             admitted: HashMap::new(),
             context: context.clone(),
             ended: ended.clone(),
@@ -162,6 +163,7 @@ struct Follow {
     predecessor: Arc<Predecessor>,
     journal: Option<Arc<Journal>>,
     gateway: Arc<Gateway>,
+    revoked_keys: Arc<RevokedKeys>,
     /// Calls that the predecessor has admitted, as far as they are counted here.
     admitted: HashMap<QuotaKey, u64>,
     context: ThreadContext,
@@ -179,6 +181,7 @@ impl Follow {
             }
         }
         while !self.context.stopped() && !self.predecessor.has_ended() {}
+        self.read_revoked_keys();
         while !self.context.stopped() {
             match self.journal.as_ref().map_or(Ok(RecoveryReport::default()), |one| one.adopt()) {
                 Ok(report) => {
@@ -206,8 +209,16 @@ impl Follow {
             // The lanes are read completely when they are adopted.
             self.context.failed(&format!("cannot read the journal of the old process: {error}"));
         }
+        self.read_revoked_keys();
         let more = self.more_admitted(progress.quotas());
         self.gateway.limiter().add_quota_counts(&more);
+    }
+
+    /// Its admin listener may have revoked keys after this process had read them.
+    fn read_revoked_keys(&mut self) {
+        if let Err(error) = self.revoked_keys.reload() {
+            self.context.failed(&format!("cannot read the revoked API keys: {error}"));
+        }
     }
 
     /// Calls that the predecessor has admitted since its last report.

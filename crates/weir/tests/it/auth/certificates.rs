@@ -20,6 +20,8 @@ impl Pki {
             args.extend(["-keyout", "KEY.key", "-out", "KEY.crt"]);
             if name == "server" {
                 args.extend(["-addext", "subjectAltName=DNS:localhost"]);
+                // As an authority, commands would not accept it for a server.
+                args.extend(["-addext", "basicConstraints=critical,CA:FALSE"]);
             }
             let args: Vec<String> = args.iter().map(|a| a.replace("KEY", name)).collect();
             pki.openssl(&args.iter().map(String::as_str).collect::<Vec<_>>());
@@ -253,5 +255,23 @@ fn the_admin_listener_requires_or_accepts_certificates() {
         assert_eq!(get(&[&acme[..], &["-H", &bearer]].concat()), Some(200));
         assert_eq!(get(&["--cert", "mallory.crt", "--key", "mallory.key"]), None);
         assert_eq!(get(&[]), without, "optional: {optional}");
+        let run = |args: &[&str], environment: &[(&str, &str)]| {
+            let url = format!("https://localhost:{}", server.admin.unwrap().port());
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+            command.args(["token", "list", "--admin", &url, "--ca", "server.crt"]).args(args);
+            command.env("WEIR_TOKEN", token.trim()).envs(environment.iter().copied());
+            let output = command.current_dir(pki.dir()).output().unwrap();
+            (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let files = [("WEIR_CERT", "acme.crt"), ("WEIR_KEY", "acme.key")];
+        for (args, environment) in [(&acme[..], &[][..]), (&[], &files)] {
+            let (ok, err) = run(args, environment);
+            assert!(ok, "{args:?} {environment:?}: {err}");
+        }
+        assert_eq!(run(&[], &[]).0, optional);
+        let foreign = ["--cert", "mallory.crt", "--key", "mallory.key"];
+        assert!(!run(&foreign, &files).0, "an option precedes the environment");
+        let (ok, err) = run(&["--cert", "acme.crt"], &files);
+        assert!(!ok && err.contains("a private key from acme.crt"), "{err}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::node::{copy_data, findings, is_up, members, node, states, text};
 use crate::admin_api::{ask, command, first_token, get};
-use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually};
+use crate::harness::{Mode, Postgres, Relay, Server, Signal, eventually, key_hash};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -197,4 +197,50 @@ fn a_view_saved_on_one_node_is_that_of_all() {
     let views = get(&one, "/v1/views", &first_token(&one)).json();
     assert_eq!((views.as_array().unwrap().len(), &views[0]["search"]), (1, &"q=b".into()));
     assert_eq!((send(&one, "DELETE", ""), send(&two, "DELETE", "")), (204, 404));
+}
+
+/// The status of a request with an API key.
+fn with_key(server: &Server, key: &str) -> u16 {
+    server.connect().request("GET", "/", &[("x-key", key)], "").status
+}
+
+/// `revoke` or `restore` of the key whose hash begins so.
+fn change_key(server: &Server, hash: &str, action: &str) {
+    let path = format!("/v1/api-keys/{}/{action}", &hash[..15]);
+    let body = "{\"reason\": \"leaked\"}";
+    let changed = ask(server, "POST", &path, Some(&first_token(server)), body);
+    assert_eq!(changed.status, 200, "{}", changed.text());
+}
+
+#[test]
+fn an_api_key_is_revoked_and_restored_on_all_nodes() {
+    let database = Postgres::start();
+    let mut relay = Relay::new(database.addr());
+    let hash = key_hash("a-key");
+    let more = format!(
+        "auth: {{keys: {{api_key: {{header: x-key}}}}}}\nconsumers: {{acme: {{api_keys: [\"{hash}\"]}}}}\n\
+         apis: {{x: {{base: /, auth: keys, routes: [{{get: /, reply: {{text: hi}}}}]}}}}"
+    );
+    let [one, mut two] = [("one", database.addr()), ("two", relay.addr())]
+        .map(|(name, addr)| node(name, addr, &more).start());
+    let all = ["one live", "two live"];
+    eventually("they know each other", || states(&one) == all && states(&two) == all);
+    change_key(&one, &hash, "revoke");
+    assert_eq!(with_key(&one, "a-key"), 401);
+    eventually("the other one rejects it", || with_key(&two, "a-key") == 401);
+    change_key(&two, &hash, "restore");
+    assert_eq!(with_key(&two, "a-key"), 200);
+    eventually("it is restored where it was revoked", || with_key(&one, "a-key") == 200);
+    // Without the database, each node revokes for itself, and tells the others later.
+    relay.set(Mode::Refuse);
+    eventually("it notices", || !is_up(&two));
+    change_key(&two, &hash, "revoke");
+    assert_eq!((with_key(&two, "a-key"), with_key(&one, "a-key")), (401, 200));
+    two.signal(Signal::TERM);
+    two.wait();
+    two.restart(&[]);
+    assert_eq!(with_key(&two, "a-key"), 401, "from its own database");
+    relay.set(Mode::Pass);
+    eventually("the other one is told", || with_key(&one, "a-key") == 401);
+    assert_eq!(database.query("SELECT revoked, reason FROM weir.revoked_key"), "t|leaked");
 }
