@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { picture, signIn, violations, visit } from "./browser.mjs";
 import { CLIENT, provide } from "./provider.mjs";
+import { task } from "./task.mjs";
 
 /** Signs in at the provider, from its first page on. */
 async function authenticate(page, account) {
@@ -80,14 +81,16 @@ async function colleague({ server, browser, ids }) {
   const admin = await visit(browser);
   await signIn(admin.page, server, "admin");
   await admin.page.goto(`${server.admin}/console/access`);
-  await admin.page.getByRole("button", { name: "New token…" }).click();
+  const one = task(admin.page, "colleague");
   const dialog = admin.page.getByRole("dialog");
+  await one.click(admin.page.getByRole("button", { name: "New token…" }), dialog.waitFor());
   await dialog.getByLabel("Name").fill("new colleague");
-  await dialog.getByLabel("Depth").selectOption("counts");
-  await dialog.getByLabel("Expires").selectOption({ label: "in 30 days" });
+  await one.choose(dialog.getByLabel("Depth"), "counts");
+  await one.choose(dialog.getByLabel("Expires"), { label: "in 30 days" });
   await picture(admin.page, "token-scope");
   assert.deepEqual(await violations(admin.page), []);
-  await dialog.getByRole("button", { name: "Create" }).click();
+  await one.click(dialog.getByRole("button", { name: "Create" }), dialog.locator("code").waitFor());
+  one.done();
   const token = await dialog.locator("code").textContent();
   await admin.page.keyboard.press("Escape");
 

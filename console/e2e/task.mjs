@@ -17,6 +17,11 @@ export function task(page, name) {
       await then;
       await shot();
     },
+    /** Chooses an option, which counts as two clicks. */
+    async choose(select, option) {
+      await select.selectOption(option);
+      clicks += 2;
+    },
     /** Presses a key, which counts as a click. */
     async press(key, then) {
       then?.catch(() => {});
