@@ -1,5 +1,6 @@
 use super::*;
 use crate::engine;
+use crate::program::Labels;
 use crate::record::Tally;
 use crate::results::{Cell, Factor};
 use crate::sample::ErrorKind;
@@ -14,7 +15,7 @@ fn case(name: &str, size: RoundSize) -> Case {
             factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
             ..Cell::default()
         },
-        labels: vec!["hello".to_owned()],
+        labels: Labels::of(&["hello"]),
         transactions: Vec::new(),
         rate: None,
         allowed_lag: Duration::ZERO,

@@ -190,7 +190,7 @@ fn values_of_the_matrix_stand_alone_within_texts_and_as_sizes() {
     let [Step::Request(request)] = program.groups[0].steps.as_slice() else { panic!("steps") };
     let Url::Parts { target, .. } = &request.url else { panic!("parts") };
     assert_eq!(target.as_fixed(), Some("/3/${n}/2000"));
-    assert_eq!(program.labels, ["a 3"]);
+    assert_eq!(program.labels.names(), ["a 3"]);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn cookies_have_the_lifetime_of_their_setting() {
     assert_eq!(denied(Cookies::KeptForIteration, false, once()), 2);
     assert_eq!(denied(Cookies::KeptForIteration, false, vec![login(), private()]), 0);
     let before = server.connections();
-    assert_eq!(denied(Cookies::Kept, true, once()), 2);
+    assert_eq!(denied(Cookies::Kept, true, once()), 0, "cookies have a setting of their own");
     assert_eq!(server.connections() - before, 4, "each iteration is a new user's");
 }
 
@@ -239,6 +239,7 @@ fn a_transaction_is_its_samples_together() {
         let label = program.label("all");
         program.groups[0].steps = vec![Step::Transaction {
             label,
+            name: None,
             with_pauses,
             parent_only,
             steps: vec![

@@ -3,6 +3,8 @@
 //! JMeter comes from Maven Central, by Maven, once; where that cannot be done the tests say so and
 //! pass.
 
+mod control;
+mod plan;
 mod server;
 
 use crate::harness::weir;
@@ -181,6 +183,28 @@ fn compare(plan: &str, more: &[(&str, &str)]) {
     wrong.dedup();
     assert!(wrong.is_empty(), "{plan}\n{}", wrong.join("\n"));
     assert_eq!((theirs.count(), &result["interrupted"]), (count, &json!(0)));
+}
+
+/// Runs a generated plan with both, with one thread and with three. Files of the plan are those of
+/// the other plans.
+fn compare_text(name: &str, plan: &str) {
+    compare_text_with(name, plan, &[]);
+}
+
+/// Likewise, with more files beside the plan.
+fn compare_text_with(name: &str, plan: &str, more: &[(&str, &str)]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for entry in fs::read_dir(plans()).expect("plans").flatten() {
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).expect("a copy");
+    }
+    for (file, text) in more {
+        fs::write(folder.path().join(file), text).expect("written");
+    }
+    let path = folder.path().join(format!("{name}.jmx"));
+    fs::write(&path, plan).expect("written");
+    let path = path.to_str().expect("text");
+    compare(path, &[("users", "1")]);
+    compare(path, &[("users", "3")]);
 }
 
 #[test]
