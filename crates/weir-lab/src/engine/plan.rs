@@ -3,7 +3,9 @@
 mod flatten;
 mod ops;
 
-pub(super) use ops::{Action, Choice, Control, Depth, GroupPlan, Op, Target};
+pub(super) use ops::{
+    Action, Choice, ChoiceAction, Control, Depth, GroupPlan, LoopAction, Op, Target,
+};
 
 use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;

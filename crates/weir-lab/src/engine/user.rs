@@ -1,7 +1,9 @@
 //! A virtual user, which executes the steps of its group.
 
+mod choices;
 mod control;
 mod local;
+mod loops;
 mod transaction;
 
 pub(super) use control::{GateCount, Locks};

@@ -214,7 +214,8 @@ mod tests {
             ("rate(5)", "`/` is expected at character 7"),
             ("rate(5/x)", "a unit of time"),
             ("walk(5)", "pause is expected"),
-            ("even_arrivals(5 s", "`)`"),
+            ("even_arrivals(5 s", "a number"),
+            ("even_arrivals 5", "`(`"),
             ("rate(5/s) even_arrivals(s)", "a number"),
         ] {
             let error = parse(text).expect_err("invalid");

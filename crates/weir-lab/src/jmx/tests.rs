@@ -1,3 +1,5 @@
+mod control;
+
 use super::*;
 use crate::program::{Body, Executor, Request, Step, Text, Url};
 
@@ -25,7 +27,8 @@ fn group(inside: &str) -> String {
         "<ThreadGroup testclass=\"ThreadGroup\" testname=\"Users\"><intProp \
          name=\"ThreadGroup.num_threads\">2</intProp><stringProp \
          name=\"ThreadGroup.ramp_time\">${{__P(ramp,3)}}</stringProp><elementProp \
-         name=\"ThreadGroup.main_controller\" elementType=\"LoopController\"><stringProp \
+         name=\"ThreadGroup.main_controller\" elementType=\"LoopController\"><boolProp \
+         name=\"LoopController.continue_forever\">false</boolProp><stringProp \
          name=\"LoopController.loops\">5</stringProp></elementProp></ThreadGroup>\n\
          <hashTree>\n{inside}</hashTree>"
     )

@@ -1,6 +1,5 @@
 use super::*;
 use crate::engine;
-use crate::program::Labels;
 use crate::record::Tally;
 use crate::results::{Cell, Factor};
 use crate::sample::ErrorKind;
@@ -15,7 +14,7 @@ fn case(name: &str, size: RoundSize) -> Case {
             factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
             ..Cell::default()
         },
-        labels: Labels::of(&["hello"]),
+        labels: ["hello"].into_iter().collect(),
         transactions: Vec::new(),
         rate: None,
         allowed_lag: Duration::ZERO,

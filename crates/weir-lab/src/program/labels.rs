@@ -38,12 +38,6 @@ struct Found {
 }
 
 impl Labels {
-    /// These labels.
-    #[cfg(test)]
-    pub(crate) fn of(names: &[&str]) -> Self {
-        Self { fixed: names.iter().map(|name| (*name).to_owned()).collect(), ..Self::default() }
-    }
-
     /// The label of this name; added if missing. Only before the run.
     pub(super) fn fixed(&mut self, name: &str) -> Label {
         Label(super::index_of(&mut self.fixed, name))
@@ -137,6 +131,12 @@ impl Labels {
         let found = range.found.lock().unwrap_or_else(PoisonError::into_inner);
         let at = label.0.saturating_sub(first) as usize;
         with(found.names.get(at).map_or("", String::as_str))
+    }
+}
+
+impl<N: Into<String>> FromIterator<N> for Labels {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
+        Self { fixed: names.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }
 

@@ -221,7 +221,7 @@ fn executors_have_their_settings() {
         panic!("a rate")
     };
     assert_eq!((start, stages[0].target, backlog), (20.0, 20.0, 200));
-    let Executor::RampingVus { start: 0, stages } =
+    let Executor::RampingVus { start: 0, stages, .. } =
         executor("{executor: ramping-vus, stages: [{duration: 5s, target: 9}]}")
     else {
         panic!("users")

@@ -1,6 +1,8 @@
 //! Compiles the tree of steps to a list of operations.
 
-use super::{Action, Choice, Control, Depth, GroupPlan, Op, Plan, Target};
+use super::{
+    Action, Choice, ChoiceAction, Control, Depth, GroupPlan, LoopAction, Op, Plan, Target,
+};
 use crate::engine::request_error::RequestError;
 use crate::program::{
     ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Label, LoopCount, Step, Text,
@@ -129,7 +131,8 @@ impl Flattener<'_> {
     }
 
     /// Adds a decision, which jumps to itself until it gets a target. Returns its index.
-    fn control(&mut self, action: Action) -> usize {
+    fn control(&mut self, action: impl Into<Action>) -> usize {
+        let action = action.into();
         let op = self.row.ops.len();
         let to = Target { op, depth: self.depth };
         self.row.ops.push(Op::Control(Box::new(Control { action, to })));
@@ -165,7 +168,8 @@ impl Flattener<'_> {
     }
 
     /// Steps of a controller that decides after each of their samplers. Returns the decisions.
-    fn watched(&mut self, action: Action, steps: &[Step]) -> Result<Vec<usize>, Fault> {
+    fn watched(&mut self, action: impl Into<Action>, steps: &[Step]) -> Result<Vec<usize>, Fault> {
+        let action = action.into();
         self.watches.push(Watch { action, depth: self.depth, jumps: Vec::new() });
         self.body(steps)?;
         Ok(self.watches.pop().map(|watch| watch.jumps).unwrap_or_default())
@@ -207,17 +211,17 @@ impl Flattener<'_> {
         let slot = self.slots(2);
         let clear = self.control(Action::Clear(Vec::new()));
         let times = times.clone();
-        let start = self.control(Action::LoopStart { times, slot, index, once });
+        let start = self.control(LoopAction::Start { times, slot, index, once });
         self.enter_loop();
         let cleared = self.body(steps)?;
         self.at(clear).action = Action::Clear(cleared);
         let inner = self.leave_loop();
         self.end_here(&inner.nexts);
-        let next = self.control(Action::LoopNext { slot, index });
+        let next = self.control(LoopAction::Next { slot, index });
         self.jump(&[next], start + 1);
         self.end_here(&inner.breaks);
         if index.is_some() || once.is_some() {
-            self.control(Action::LoopExit { slot, index, once });
+            self.control(LoopAction::Exit { slot, index, once });
         }
         self.end_here(&[start]);
         Ok(())
@@ -238,7 +242,8 @@ impl Flattener<'_> {
             ControllerKind::ForEach(each) => self.for_each(each, steps),
             ControllerKind::Switch { selection, names } => {
                 let (selection, names) = (selection.clone(), names.clone());
-                let start = self.control(Action::Switch { selection, names, targets: Vec::new() });
+                let start =
+                    self.control(ChoiceAction::Switch { selection, names, targets: Vec::new() });
                 self.branches(start, branches, None)
             }
             ControllerKind::Choose { order, by_sample } => {
@@ -247,8 +252,9 @@ impl Flattener<'_> {
             ControllerKind::Shuffle => {
                 self.row.orders += 1;
                 let (order, slot) = (self.row.orders - 1, self.slots(1));
-                let start = self.control(Action::ShuffleStart { order, slot, targets: Vec::new() });
-                let next = Action::ShuffleNext { order, slot, targets: Vec::new() };
+                let start =
+                    self.control(ChoiceAction::ShuffleStart { order, slot, targets: Vec::new() });
+                let next = ChoiceAction::ShuffleNext { order, slot, targets: Vec::new() };
                 self.branches(start, branches, Some(next))
             }
             ControllerKind::Gate(gate) => {
@@ -297,9 +303,9 @@ impl Flattener<'_> {
         steps: &[Step],
     ) -> Result<(), Fault> {
         let index = index.map(|variable| (variable, self.slots(1)));
-        let check = |at_end| Action::While { condition: condition.clone(), at_end };
+        let check = |at_end| LoopAction::While { condition: condition.clone(), at_end };
         let clear = self.control(Action::Clear(Vec::new()));
-        self.control(Action::CountFrom { index });
+        self.control(LoopAction::CountFrom { index });
         let start = self.control(check(false));
         self.enter_loop();
         let cleared = self.body(steps)?;
@@ -307,31 +313,31 @@ impl Flattener<'_> {
         let inner = self.leave_loop();
         let mut ends = vec![start, self.control(check(true))];
         self.end_here(&inner.nexts);
-        let next = self.control(Action::Count { index });
+        let next = self.control(LoopAction::Count { index });
         self.jump(&[next], start);
         ends.extend(inner.breaks);
         self.end_here(&ends);
         if index.is_some() {
-            self.control(Action::CountFrom { index });
+            self.control(LoopAction::CountFrom { index });
         }
         Ok(())
     }
 
     fn for_each(&mut self, each: &ForEach, steps: &[Step]) -> Result<(), Fault> {
         let (each, slot) = (Arc::new(each.clone()), self.slots(1));
-        self.control(Action::ForEachStart { each: each.clone(), slot });
-        let check = Action::ForEach { each: each.clone(), slot };
+        self.control(LoopAction::EachStart { each: each.clone(), slot });
+        let check = LoopAction::Each { each: each.clone(), slot };
         let start = self.control(check.clone());
         self.enter_loop();
         let mut ends = self.watched(check, steps)?;
         let inner = self.leave_loop();
         self.end_here(&inner.nexts);
-        let next = self.control(Action::ForEachNext { slot });
+        let next = self.control(LoopAction::EachNext { slot });
         self.jump(&[next], start);
         ends.extend(inner.breaks);
         ends.push(start);
         self.end_here(&ends);
-        self.control(Action::ForEachExit { each });
+        self.control(LoopAction::EachExit { each });
         Ok(())
     }
 
@@ -353,7 +359,7 @@ impl Flattener<'_> {
         &mut self,
         start: usize,
         branches: &[Vec<Step>],
-        next: Option<Action>,
+        next: Option<ChoiceAction>,
     ) -> Result<(), Fault> {
         let (mut targets, mut nexts, mut ends) = (Vec::new(), Vec::new(), vec![start]);
         for branch in branches {
@@ -383,22 +389,22 @@ impl Flattener<'_> {
         let slot = self.slots(Choice::SLOTS + resumes);
         // Every decision needs the number of branches; their operations are set at the end.
         let mut choice = Choice { order, by_sample, slot, targets: vec![0; branches.len()] };
-        let start = self.control(Action::ChooseStart(choice.clone()));
+        let start = self.control(ChoiceAction::Start(choice.clone()));
         let (mut decisions, mut ends) = (vec![start], vec![start]);
         for (number, branch) in branches.iter().enumerate() {
             choice.targets[number] = self.row.ops.len();
             if is_sampler(branch) {
-                self.control(Action::ChooseAdvance(choice.clone()));
+                self.control(ChoiceAction::Advance(choice.clone()));
                 self.body(branch)?;
                 ends.push(self.control(Action::Jump));
                 continue;
             }
             if by_sample {
-                ends.extend(self.watched(Action::Yield(choice.clone()), branch)?);
+                ends.extend(self.watched(ChoiceAction::Yield(choice.clone()), branch)?);
             } else {
                 self.body(branch)?;
             }
-            let next = self.control(Action::ChooseNext(choice.clone()));
+            let next = self.control(ChoiceAction::Next(choice.clone()));
             decisions.push(next);
             ends.push(next);
         }

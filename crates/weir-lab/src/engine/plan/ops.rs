@@ -85,15 +85,55 @@ pub(in crate::engine) enum Action {
     /// Jumps.
     Jump,
     /// Jumps out of the controllers that start at `first` or later: they are interrupted.
-    Leave { first: usize },
+    Leave {
+        first: usize,
+    },
     /// Jumps unless the condition is `true`, and resets the counters within.
-    If { condition: Text, reset: Range<usize> },
+    If {
+        condition: Text,
+        reset: Range<usize>,
+    },
+    Loop(LoopAction),
+    Choice(ChoiceAction),
+    /// Jumps if this was executed before.
+    Once {
+        slot: usize,
+    },
+    /// Marks it as executed.
+    OnceDone {
+        slot: usize,
+    },
+    /// Resets counters.
+    Clear(Vec<usize>),
+    /// Jumps unless the gate has allowed the iteration.
+    Gate(GateId),
+    /// The gate counts an iteration.
+    Decide(GateId),
+    /// Starts a time; jumps if it is zero.
+    TimeStart {
+        seconds: Text,
+        slot: usize,
+    },
+    /// Jumps if the time is over.
+    TimeCheck {
+        seconds: Text,
+        slot: usize,
+    },
+    /// Takes a lock.
+    Lock(Text),
+    /// Releases the last lock.
+    Unlock,
+}
+
+/// Decisions of loops.
+#[derive(Clone)]
+pub(in crate::engine) enum LoopAction {
     /// Jumps if the loop has no iteration. `slot` has their number, the next one those completed.
-    LoopStart { times: LoopCount, slot: usize, index: Option<Variable>, once: Option<usize> },
+    Start { times: LoopCount, slot: usize, index: Option<Variable>, once: Option<usize> },
     /// Jumps to the start of the body if iterations remain.
-    LoopNext { slot: usize, index: Option<Variable> },
+    Next { slot: usize, index: Option<Variable> },
     /// Ends a loop.
-    LoopExit { slot: usize, index: Option<Variable>, once: Option<usize> },
+    Exit { slot: usize, index: Option<Variable>, once: Option<usize> },
     /// Starts to count the iterations of a loop without number.
     CountFrom { index: Index },
     /// Counts an iteration and jumps.
@@ -101,45 +141,32 @@ pub(in crate::engine) enum Action {
     /// Jumps if the condition has ended the loop.
     While { condition: Text, at_end: bool },
     /// Starts a list.
-    ForEachStart { each: Arc<ForEach>, slot: usize },
+    EachStart { each: Arc<ForEach>, slot: usize },
     /// Jumps at the end of the list.
-    ForEach { each: Arc<ForEach>, slot: usize },
+    Each { each: Arc<ForEach>, slot: usize },
     /// Next item.
-    ForEachNext { slot: usize },
+    EachNext { slot: usize },
     /// Leaves a list.
-    ForEachExit { each: Arc<ForEach> },
-    /// Jumps if this was executed before.
-    Once { slot: usize },
-    /// Marks it as executed.
-    OnceDone { slot: usize },
-    /// Resets counters.
-    Clear(Vec<usize>),
+    EachExit { each: Arc<ForEach> },
+}
+
+/// Decisions between branches.
+#[derive(Clone)]
+pub(in crate::engine) enum ChoiceAction {
     /// Jumps to a branch, or to the end.
     Switch { selection: Text, names: Vec<Text>, targets: Vec<usize> },
     /// Jumps to the next branch.
-    ChooseStart(Choice),
+    Start(Choice),
     /// Another branch is next, the next time.
-    ChooseAdvance(Choice),
+    Advance(Choice),
     /// Ends a branch: jumps to the end, or to the next one if it had no sample.
-    ChooseNext(Choice),
+    Next(Choice),
     /// Jumps to the end after one sample of a branch; the next time the branch goes on here.
     Yield(Choice),
     /// Jumps to the first branch of a random order.
     ShuffleStart { order: usize, slot: usize, targets: Vec<usize> },
     /// Jumps to the next one, or goes on after the last one.
     ShuffleNext { order: usize, slot: usize, targets: Vec<usize> },
-    /// Jumps unless the gate has allowed the iteration.
-    Gate(GateId),
-    /// The gate counts an iteration.
-    Decide(GateId),
-    /// Starts a time; jumps if it is zero.
-    TimeStart { seconds: Text, slot: usize },
-    /// Jumps if the time is over.
-    TimeCheck { seconds: Text, slot: usize },
-    /// Takes a lock.
-    Lock(Text),
-    /// Releases the last lock.
-    Unlock,
 }
 
 /// Counters and branches of a choice.
@@ -167,12 +194,25 @@ impl Choice {
 impl Action {
     /// The targets of an action with several ones.
     pub(super) fn targets_mut(&mut self) -> Option<&mut Vec<usize>> {
-        match self {
-            Self::Switch { targets, .. }
-            | Self::ShuffleStart { targets, .. }
-            | Self::ShuffleNext { targets, .. } => Some(targets),
-            Self::ChooseStart(choice) | Self::ChooseNext(choice) => Some(&mut choice.targets),
-            _ => None,
+        let Self::Choice(action) = self else { return None };
+        match action {
+            ChoiceAction::Switch { targets, .. }
+            | ChoiceAction::ShuffleStart { targets, .. }
+            | ChoiceAction::ShuffleNext { targets, .. } => Some(targets),
+            ChoiceAction::Start(choice) | ChoiceAction::Next(choice) => Some(&mut choice.targets),
+            ChoiceAction::Advance(_) | ChoiceAction::Yield(_) => None,
         }
+    }
+}
+
+impl From<LoopAction> for Action {
+    fn from(action: LoopAction) -> Self {
+        Self::Loop(action)
+    }
+}
+
+impl From<ChoiceAction> for Action {
+    fn from(action: ChoiceAction) -> Self {
+        Self::Choice(action)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Flow, User};
 use crate::engine::event_loop::Loop;
-use crate::engine::plan::{Action, Choice, Control, Depth, Target};
-use crate::program::{ChoiceOrder, FlowAction, ForEach, Gate, GateId, LoopCount, Text, Variable};
+use crate::engine::plan::{Action, Control, Depth, Target};
+use crate::program::{FlowAction, Gate, GateId, Text};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -34,134 +34,49 @@ impl User {
     pub(super) async fn control(&mut self, events: &Loop, control: &Control, at: usize) -> usize {
         let (next, to) = (at + 1, control.to);
         match &control.action {
-            Action::Jump => to.op,
+            Action::Jump => return to.op,
             Action::Leave { first } => {
                 self.leave(to.depth, at, *first);
-                to.op
+                return to.op;
             }
+            Action::Loop(action) => return self.loop_action(action, next, to),
+            Action::Choice(action) => return self.choice_action(action, next, to),
             Action::If { condition, reset } => {
-                if condition.is_true(&mut self.scope()) {
-                    return next;
-                }
-                self.reset(reset);
-                self.jump_out(to)
-            }
-            Action::LoopStart { times, slot, index, once } => {
-                self.loop_start(times, (*slot, *index, *once), (next, to.op))
-            }
-            Action::LoopNext { slot, index } => {
-                let done = self.slots[*slot + 1] + 1;
-                self.slots[*slot + 1] = done;
-                if done >= self.slots[*slot] {
-                    return next;
-                }
-                self.set_index(*index, done);
-                to.op
-            }
-            Action::LoopExit { slot, index, once } => {
-                if let Some(mark) = once {
-                    self.marks[*mark] = 1;
-                }
-                let shown = if once.is_some() { self.slots[*slot + 1] } else { 0 };
-                self.set_index(*index, shown);
-                next
-            }
-            Action::CountFrom { index } => {
-                if let Some((variable, slot)) = index {
-                    self.slots[*slot] = 0;
-                    self.set_index(Some(*variable), 0);
-                }
-                next
-            }
-            Action::Count { index } => {
-                if let Some((variable, slot)) = index {
-                    self.slots[*slot] += 1;
-                    self.set_index(Some(*variable), self.slots[*slot]);
-                }
-                to.op
-            }
-            Action::While { condition, at_end } => {
-                if self.ends(condition, *at_end) {
-                    to.op
-                } else {
-                    next
+                if !condition.is_true(&mut self.scope()) {
+                    self.reset(reset);
+                    return self.jump_out(to);
                 }
             }
-            Action::ForEachStart { .. }
-            | Action::ForEach { .. }
-            | Action::ForEachNext { .. }
-            | Action::ForEachExit { .. } => self.each(&control.action, next, to),
             Action::Once { slot } => {
-                if self.slots[*slot] == 0 {
-                    next
-                } else {
-                    to.op
+                if self.slots[*slot] > 0 {
+                    return to.op;
                 }
             }
-            Action::OnceDone { slot } => {
-                self.slots[*slot] = 1;
-                next
-            }
-            Action::Clear(slots) => {
-                slots.iter().for_each(|slot| self.slots[*slot] = 0);
-                next
-            }
-            Action::Switch { selection, names, targets } => {
-                self.selected(selection, names).map_or(to.op, |branch| targets[branch])
-            }
-            Action::ChooseStart(choice) => self.choose_start(choice, to.op),
-            Action::ChooseAdvance(choice) => {
-                self.advance(choice);
-                next
-            }
-            Action::ChooseNext(choice) => self.choose_next(choice, to.op),
-            Action::Yield(choice) => {
-                let branch = self.slots[choice.slot].saturating_sub(1) as usize;
-                self.slots[choice.resume(branch)] = next as u64;
-                self.advance(choice);
-                self.jump_out(to)
-            }
-            Action::ShuffleStart { order, slot, targets } => {
-                let mut branches: Vec<u32> = (0..).take(targets.len()).collect();
-                self.values.random().shuffle(&mut branches);
-                self.orders[*order] = branches;
-                self.slots[*slot] = 0;
-                self.shuffled(*order, 0, targets).unwrap_or(to.op)
-            }
-            Action::ShuffleNext { order, slot, targets } => {
-                self.slots[*slot] += 1;
-                self.shuffled(*order, self.slots[*slot], targets).unwrap_or(next)
-            }
+            Action::OnceDone { slot } => self.slots[*slot] = 1,
+            Action::Clear(slots) => slots.iter().for_each(|slot| self.slots[*slot] = 0),
             Action::Gate(gate) => {
-                if self.gates[gate.0 as usize].allowed {
-                    next
-                } else {
-                    to.op
+                if !self.gates[gate.0 as usize].allowed {
+                    return to.op;
                 }
             }
-            Action::Decide(gate) => {
-                self.decide(events, *gate);
-                next
-            }
+            Action::Decide(gate) => self.decide(events, *gate),
             Action::TimeStart { seconds, slot } => {
-                // The slot has the start plus one: 0 is no start.
-                self.slots[*slot] = self.now + 1;
-                if seconds.integer(&mut self.scope()) <= 0 { to.op } else { next }
+                self.slots[*slot] = self.now;
+                if seconds.integer(&mut self.scope()) <= 0 {
+                    return to.op;
+                }
             }
             Action::TimeCheck { seconds, slot } => {
-                let passed = (self.now + 1).saturating_sub(self.slots[*slot]) / 1_000_000_000;
+                let passed = self.now.saturating_sub(self.slots[*slot]) / 1_000_000_000;
                 let limit = u64::try_from(seconds.integer(&mut self.scope())).unwrap_or(0);
-                if passed >= limit { self.jump_out(to) } else { next }
+                if passed >= limit {
+                    return self.jump_out(to);
+                }
             }
-            Action::Lock(name) => {
-                self.lock(events, name).await;
-                next
-            }
-            Action::Unlock => {
-                self.locks.pop();
-                next
-            }
+            Action::Lock(name) => self.lock(events, name).await,
+            Action::Unlock => drop(self.locks.pop()),
         }
+        next
     }
 
     /// A flow control action outside of loops.
@@ -205,181 +120,12 @@ impl User {
     }
 
     /// Leaves the inside of a controller in the middle: its transactions do not count.
-    fn jump_out(&mut self, to: Target) -> usize {
+    pub(super) fn jump_out(&mut self, to: Target) -> usize {
         while self.transactions.len() > to.depth.transactions {
             self.drop_transaction();
         }
         self.locks.truncate(to.depth.locks);
         to.op
-    }
-
-    fn set_index(&mut self, variable: Option<Variable>, index: u64) {
-        if let Some(variable) = variable {
-            self.values.set(variable, Some(index.to_string()));
-        }
-    }
-
-    fn loop_start(
-        &mut self,
-        times: &LoopCount,
-        (slot, index, once): (usize, Option<Variable>, Option<usize>),
-        (next, end): (usize, usize),
-    ) -> usize {
-        if once.is_some_and(|mark| self.marks[mark] > 0) {
-            return end;
-        }
-        self.slots[slot] = self.loop_count(times);
-        self.slots[slot + 1] = 0;
-        self.set_index(index, 0);
-        if self.slots[slot] > 0 {
-            return next;
-        }
-        if let Some(mark) = once {
-            self.marks[mark] = 1;
-        }
-        end
-    }
-
-    /// Whether the condition of a While Controller ends it.
-    fn ends(&mut self, condition: &Text, at_end: bool) -> bool {
-        let condition = condition.render(&mut self.scope()).trim().to_ascii_lowercase();
-        match condition.as_str() {
-            "" if at_end => !self.last_success,
-            "last" => !self.last_success,
-            condition => condition == "false",
-        }
-    }
-
-    fn each(&mut self, action: &Action, next: usize, to: Target) -> usize {
-        match action {
-            Action::ForEachStart { each, slot } => {
-                self.slots[*slot] = self.number(&each.start);
-                next
-            }
-            Action::ForEach { each, slot } => {
-                let number = self.slots[*slot];
-                let end = each.end.as_ref().map(|end| self.number(end));
-                let item = self.item(each, number + 1).filter(|_| end.is_none_or(|e| number < e));
-                if item.is_none() {
-                    return self.jump_out(to);
-                }
-                self.values.set(each.output, item);
-                self.set_index(each.index, number);
-                next
-            }
-            Action::ForEachNext { slot } => {
-                self.slots[*slot] += 1;
-                to.op
-            }
-            Action::ForEachExit { each } => {
-                // As in JMeter: the variable gets the first item again.
-                let start = self.number(&each.start);
-                if let Some(item) = self.item(each, start + 1) {
-                    self.values.set(each.output, Some(item));
-                }
-                self.set_index(each.index, start);
-                next
-            }
-            _ => next,
-        }
-    }
-
-    fn number(&mut self, text: &Text) -> u64 {
-        u64::try_from(text.integer(&mut self.scope())).unwrap_or(0)
-    }
-
-    fn item(&mut self, each: &ForEach, number: u64) -> Option<String> {
-        let mut scope = self.scope();
-        let input = each.input.render(&mut scope);
-        scope.item(&input, each.separator, number).map(str::to_owned)
-    }
-
-    /// The branch of a Switch Controller.
-    fn selected(&mut self, selection: &Text, names: &[Text]) -> Option<usize> {
-        let mut scope = self.scope();
-        let selection = selection.render(&mut scope).trim().to_owned();
-        if selection.is_empty() {
-            return (!names.is_empty()).then_some(0);
-        }
-        // As in JMeter: a number out of range selects the first branch.
-        if selection.bytes().all(|byte| byte.is_ascii_digit())
-            && let Ok(number) = selection.parse::<u32>()
-        {
-            let number = number as usize;
-            return (!names.is_empty()).then_some(if number < names.len() { number } else { 0 });
-        }
-        let mut default = None;
-        for (at, name) in names.iter().enumerate() {
-            let name = name.render(&mut scope);
-            if name == selection {
-                return Some(at);
-            }
-            if name.eq_ignore_ascii_case("default") {
-                default = Some(at);
-            }
-        }
-        default
-    }
-
-    fn choose_start(&mut self, choice: &Choice, end: usize) -> usize {
-        let count = choice.targets.len();
-        if count == 0 {
-            return end;
-        }
-        if self.slots[choice.slot] == 0 {
-            let first = match choice.order {
-                ChoiceOrder::InTurn => 0,
-                ChoiceOrder::InTurnByUser => self.number as usize % count,
-                ChoiceOrder::Random => self.values.random().usize(..count),
-            };
-            self.slots[choice.slot] = first as u64 + 1;
-        }
-        self.slots[choice.slot + 1] = self.slots[choice.slot];
-        self.branch(choice)
-    }
-
-    /// The first operation of the current branch.
-    fn branch(&mut self, choice: &Choice) -> usize {
-        let branch = self.slots[choice.slot].saturating_sub(1) as usize;
-        self.slots[choice.slot + 2] = self.samplers;
-        self.slots[choice.slot + 3] = 0;
-        if choice.by_sample {
-            let resume = std::mem::take(&mut self.slots[choice.resume(branch)]);
-            if resume > 0 {
-                return usize::try_from(resume).unwrap_or(choice.targets[branch]);
-            }
-        }
-        choice.targets[branch]
-    }
-
-    fn advance(&mut self, choice: &Choice) {
-        let count = choice.targets.len().max(1);
-        let next = match choice.order {
-            ChoiceOrder::Random => self.values.random().usize(..count),
-            _ => self.slots[choice.slot] as usize % count,
-        };
-        self.slots[choice.slot] = next as u64 + 1;
-    }
-
-    fn choose_next(&mut self, choice: &Choice, end: usize) -> usize {
-        if choice.by_sample && self.slots[choice.slot + 3] == 0 {
-            // The branch ended after its last sample: it starts again.
-            self.slots[choice.slot + 3] = 1;
-            let branch = self.slots[choice.slot].saturating_sub(1) as usize;
-            return choice.targets[branch];
-        }
-        let had_samples = self.samplers != self.slots[choice.slot + 2];
-        self.advance(choice);
-        if had_samples || self.slots[choice.slot] == self.slots[choice.slot + 1] {
-            return end;
-        }
-        self.branch(choice)
-    }
-
-    /// The first operation of a branch in random order.
-    fn shuffled(&self, order: usize, number: u64, targets: &[usize]) -> Option<usize> {
-        let branch = self.orders[order].get(usize::try_from(number).ok()?)?;
-        targets.get(*branch as usize).copied()
     }
 
     fn decide(&mut self, events: &Loop, id: GateId) {

@@ -19,7 +19,7 @@ fn simple(below: &str) -> String {
     el("GenericController", "simple", &[], below)
 }
 
-fn once(below: &str) -> String {
+pub(super) fn once(below: &str) -> String {
     el("OnceOnlyController", "once", &[], below)
 }
 
@@ -42,7 +42,7 @@ fn while_of(condition: &str, below: &str) -> String {
     el("WhileController", "while", &[("string:WhileController.condition", condition)], below)
 }
 
-fn for_each(input: &str, more: &[(&str, &str)], below: &str) -> String {
+pub(super) fn for_each(input: &str, more: &[(&str, &str)], below: &str) -> String {
     let mut properties =
         vec![("ForeachController.inputVal", input), ("ForeachController.returnVal", "each")];
     properties.extend(more);
@@ -59,7 +59,7 @@ fn counter(name: &str, start: &str, step: &str) -> String {
     el("CounterConfig", "count", &properties, "")
 }
 
-fn transaction(name: &str, parent: bool, below: &str) -> String {
+pub(super) fn transaction(name: &str, parent: bool, below: &str) -> String {
     let parent = if parent { "true" } else { "false" };
     let properties = [
         ("TransactionController.parent", parent),
@@ -93,7 +93,7 @@ fn from_url(variable: &str, pattern: &str) -> String {
     el("RegexExtractor", "url", &properties, "")
 }
 
-fn users(name: &str, loops: &str, below: &str) -> String {
+pub(super) fn users(name: &str, loops: &str, below: &str) -> String {
     group(name, "${__P(users)}", loops, &[], below)
 }
 
@@ -209,8 +209,6 @@ fn loops() -> String {
 }
 
 fn lists() -> String {
-    let items = "{\"i\":[1,2]}";
-    let _ = items;
     let json = el(
         "JSONPostProcessor",
         "items",
@@ -573,23 +571,6 @@ fn starts() -> String {
     setup + &group("Late", "${__P(threads)}", "${__P(times,1)}", &[], &get("late"))
 }
 
-fn open() -> String {
-    let schedule = |name: &str, schedule: &str, below: &str| {
-        let properties = [("OpenModelThreadGroup.schedule", schedule)];
-        let tag = "org.apache.jmeter.threads.openmodel.OpenModelThreadGroup";
-        el(tag, name, &properties, below)
-    };
-    [
-        schedule("Even", "rate(8/sec) even_arrivals(1 sec) pause(4 s)", &get("even")),
-        schedule(
-            "Random",
-            "rate(0) random_arrivals(1 s) rate(600/min) random_arrivals(1 s) rate(5/s) pause(4 s)",
-            &(once(&get("open-once")) + &get("random")),
-        ),
-    ]
-    .concat()
-}
-
 #[test]
 fn every_controller() {
     let all = [conditions(), loops(), lists(), switches(), choices(), gates()].concat();
@@ -599,8 +580,7 @@ fn every_controller() {
 #[test]
 fn every_flow_control_action() {
     let stop = users("Stop all", "3", &[get("last"), action("0", "2")].concat());
-    let never = users("Never", "1", &get("never"));
-    let all = [samples(), modules(), actions(), starts(), open(), stop, never].concat();
+    let all = [samples(), modules(), actions(), starts(), stop].concat();
     compare_text_with(
         "actions",
         &plan(&all),
