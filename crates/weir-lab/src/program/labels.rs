@@ -44,7 +44,7 @@ impl Labels {
     }
 
     /// Allows labels to be added during the run: of transactions, or of requests.
-    pub(crate) fn allow_runtime(&mut self, transactions: bool) {
+    pub fn allow_runtime(&mut self, transactions: bool) {
         let range = |max| Some(Arc::new(Range { max, found: Mutex::default() }));
         match transactions {
             true if self.transactions.is_none() => {
