@@ -63,6 +63,8 @@ pub struct Program {
     pub groups: Vec<Group>,
     /// Main groups run one after the other instead of all at once.
     pub consecutive: bool,
+    /// Groups of [`Phase::Teardown`] run after a stop, too.
+    pub teardown_after_stop: bool,
     /// Labels of samples, without duplicates.
     pub labels: Labels,
     /// Names of variables; every virtual user has its own values.
@@ -92,7 +94,7 @@ pub enum Phase {
     /// The measured load.
     #[default]
     Main,
-    /// After all others, also after a stop.
+    /// After all others.
     Teardown,
 }
 

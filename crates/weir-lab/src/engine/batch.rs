@@ -46,7 +46,7 @@ impl Batch {
 pub(super) fn batches(program: &Program) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for phase in [Phase::Setup, Phase::Main, Phase::Teardown] {
-        let goes_on_after_stop = phase == Phase::Teardown;
+        let goes_on_after_stop = goes_on_after_stop(program, phase);
         let mut together = Batch { groups: Vec::new(), goes_on_after_stop };
         let groups = program.groups.iter().enumerate();
         for (index, group) in groups.filter(|(_, group)| group.phase == phase) {
@@ -63,6 +63,10 @@ pub(super) fn batches(program: &Program) -> Vec<Batch> {
         }
     }
     batches
+}
+
+fn goes_on_after_stop(program: &Program, phase: Phase) -> bool {
+    phase == Phase::Teardown && program.teardown_after_stop
 }
 
 /// Adds up the figures of all loops.
@@ -246,7 +250,8 @@ fn user_group(common: &Common, index: usize, executor: &Executor, start: u64) ->
         Executor::ArrivalRate(_) | Executor::FindMax(_) | Executor::UsersAtStart(_) => None,
     };
     let deadline = limit.map_or(u64::MAX, |limit| start.saturating_add(nanos(limit)));
-    UserGroup { index, start, deadline, goes_on_after_stop: group.phase == Phase::Teardown }
+    let goes_on_after_stop = goes_on_after_stop(&common.plan.program, group.phase);
+    UserGroup { index, start, deadline, goes_on_after_stop }
 }
 
 async fn run_group(

@@ -54,7 +54,8 @@ pub(super) fn translate(
         constants: BTreeMap::new(),
         changed: names.changed,
         properties,
-        sets_properties: names.sets_properties,
+        set_properties: names.set_properties,
+        sets_any_property: names.sets_any_property,
         folder: folder.to_owned(),
     };
     let mut translation = Translation {
@@ -94,6 +95,7 @@ impl Translation<'_> {
             self.feeder(element);
         }
         self.variables.program.consecutive = plan.is("TestPlan.serialize_threadgroups");
+        self.variables.program.teardown_after_stop = plan.is("TestPlan.tearDown_on_shutdown");
         let siblings = |element: &&Element| !threads::is_group(element);
         let siblings: Vec<&Element> = plan.children.iter().filter(siblings).collect();
         for element in plan.children.iter().filter(|element| element.enabled) {
@@ -368,8 +370,9 @@ struct Names {
     changed: BTreeSet<String>,
     /// All names after `${`.
     mentioned: BTreeSet<String>,
-    /// `__setProperty` is called.
-    sets_properties: bool,
+    /// Properties that `__setProperty` sets, or any.
+    set_properties: BTreeSet<String>,
+    sets_any_property: bool,
     /// Lists of ForEach Controllers: their variables, or any.
     lists: BTreeSet<String>,
     any_list: bool,
@@ -421,7 +424,15 @@ impl Names {
                 self.mentioned.insert(rest[..end].trim().to_owned());
                 continue;
             }
-            self.sets_properties |= name == "__setProperty";
+            if name == "__setProperty" {
+                let argument = rest.get(end + 1..).unwrap_or_default();
+                let property = argument.split([',', ')']).next().unwrap_or_default().trim();
+                if property.contains(['$', '\\']) {
+                    self.sets_any_property = true;
+                } else {
+                    self.set_properties.insert(property.to_owned());
+                }
+            }
             if let Some(index) = functions::variable_argument(name)
                 && let Some(arguments) = rest.get(end + 1..)
             {

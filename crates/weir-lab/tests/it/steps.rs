@@ -156,7 +156,7 @@ fn cookies_have_the_lifetime_of_their_setting() {
 #[test]
 fn on_error_is_followed() {
     let server = Server::start();
-    let seen = |on_error| {
+    let seen_with = |on_error, teardown_after_stop| {
         let before = server.targets().len();
         let steps = vec![
             step(get(&server.origin(), "/")),
@@ -167,16 +167,19 @@ fn on_error_is_followed() {
         first.on_error = on_error;
         let mut last = group(closed(1, 1), vec![step(get(&server.origin(), "/early"))]);
         last.phase = Phase::Teardown;
-        let program = Program { groups: vec![first, last], ..Program::default() };
+        let groups = vec![first, last];
+        let program = Program { groups, teardown_after_stop, ..Program::default() };
         let summary = run(program);
         (server.targets()[before..].join(" "), summary.stopped)
     };
+    let seen = |on_error| seen_with(on_error, true);
     let whole = "/ /status/500 /json";
     assert_eq!(seen(OnError::Continue), (format!("{whole} {whole} /early"), false));
     let cut = "/ /status/500";
     assert_eq!(seen(OnError::NextIteration), (format!("{cut} {cut} /early"), false));
     assert_eq!(seen(OnError::StopUser), (format!("{cut} /early"), false));
     assert_eq!(seen(OnError::StopRun), (format!("{cut} /early"), true));
+    assert_eq!(seen_with(OnError::StopRun, false), (cut.to_owned(), true));
 }
 
 #[test]

@@ -172,3 +172,16 @@ fn a_once_only_controller_in_a_simple_one_is_not_one_of_the_loop() {
     let [Step::Control(simple)] = plan.program.groups[0].steps.as_slice() else { panic!("one") };
     assert!(matches!(simple.kind, ControllerKind::Simple));
 }
+
+#[test]
+fn only_properties_that_the_plan_sets_change() {
+    let path = |path: &str| sampler("a", &[("HTTPSampler.path", path)], "");
+    let set = |name: &str| path(&format!("/${{__setProperty({name},1)}}"));
+    let is_fixed = |inside: String| {
+        let plan = load(&group(&(path("/${__P(other,2)}") + &inside))).expect("a plan");
+        matches!(&requests(&plan)[0].url, Url::Parts { target, .. } if target.as_fixed().is_some())
+    };
+    assert!(is_fixed(set("one")));
+    assert!(!is_fixed(set("other")));
+    assert!(!is_fixed(set("${name}")), "any");
+}

@@ -580,7 +580,9 @@ fn every_controller() {
 #[test]
 fn every_flow_control_action() {
     let stop = users("Stop all", "3", &[get("last"), action("0", "2")].concat());
-    let all = [samples(), modules(), actions(), starts(), stop].concat();
+    // After a stop, JMeter executes no tearDown thread group by default.
+    let never = group_of("PostThreadGroup", "Never", ("1", "1"), &[], &get("never"));
+    let all = [samples(), modules(), actions(), starts(), stop, never].concat();
     compare_text_with(
         "actions",
         &plan(&all),
