@@ -18,6 +18,7 @@ mod http2;
 mod plan;
 mod request_error;
 mod send;
+mod shared_timer;
 mod tls;
 mod user;
 
@@ -29,11 +30,13 @@ use batch::{Batch, Collector};
 use event_loop::Common;
 use find_max::Search;
 use plan::Plan;
-use std::sync::Arc;
+use shared_timer::SharedTimers;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use strum::EnumString;
 use tls::Tls;
+use user::Locks;
 
 /// How the loops wait for connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString)]
@@ -196,7 +199,7 @@ pub fn run(
     let program = Arc::new(program);
     let open = program.groups.iter().any(|group| is_open(&group.executor));
     let plan = Plan::new(program.clone()).map_err(|(label, fault)| EngineError::Request {
-        label: program.labels.get(label.0 as usize).cloned().unwrap_or_default(),
+        label: program.labels.name(label, str::to_owned),
         message: fault.message,
     })?;
     let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -207,6 +210,9 @@ pub fn run(
         control: control.clone(),
         active: zeros(program.groups.len()),
         next_sample: zeros(program.groups.len() + 1),
+        gates: program.gates.iter().map(|_| Mutex::default()).collect(),
+        locks: Locks::default(),
+        timers: SharedTimers::new(&program),
         grace: options.grace,
         seed: options.seed,
         is_ring: options.io == Io::Auto && !open && weir_ring::probe().is_ok(),
@@ -257,5 +263,5 @@ pub fn run(
 }
 
 fn is_open(executor: &Executor) -> bool {
-    matches!(executor, Executor::ArrivalRate(_) | Executor::FindMax(_))
+    matches!(executor, Executor::ArrivalRate(_) | Executor::FindMax(_) | Executor::Arrivals(_))
 }

@@ -9,14 +9,21 @@
 //! unknown kinds are skipped and reported.
 
 mod assertions;
+mod condition;
 mod control;
+mod controllers;
+mod expand;
 mod extractors;
 mod functions;
 mod http;
 mod http_body;
+mod plugins;
+mod samplers;
+mod schedule;
 mod scope;
 mod text;
 mod threads;
+mod timers;
 mod translate;
 mod tree;
 mod variables;

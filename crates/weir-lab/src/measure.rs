@@ -152,7 +152,13 @@ impl Measurement {
         current.warm_up = second.second < cut(&self.settings.method);
         progress.second(second, current.warm_up);
         let case = &progress.case;
-        self.folder.second(current, &case.cell.name, second, &case.labels, &case.transactions)
+        self.folder.second(
+            current,
+            &case.cell.name,
+            second,
+            &case.labels.names(),
+            &case.transactions,
+        )
     }
 
     /// Adds the observed figures of server, host and gauges in the current round. The `time` of the
@@ -191,7 +197,7 @@ impl Measurement {
         let progress = &mut self.cases[current.cell];
         progress.end(conditions, method);
         let case = &progress.case;
-        self.folder.end_round(&case.cell.name, &case.labels)?;
+        self.folder.end_round(&case.cell.name, &case.labels.names())?;
         let end = current.start + progress.seconds;
         let decided =
             progress.outcome().map(|outcome| (outcome.reason.clone(), case.cell.name.clone()));

@@ -5,7 +5,10 @@
 //! program. A request without variables and functions is encoded once.
 
 mod check;
+mod condition;
+mod control;
 mod extract;
+mod labels;
 mod load;
 mod request;
 mod scope;
@@ -15,8 +18,17 @@ pub(crate) use check::reason_of;
 pub use check::{
     Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator, StatusSet, TextCheck,
 };
+pub use condition::condition;
+pub use control::{
+    ChoiceOrder, Controller, ControllerKind, Dummy, FlowAction, ForEach, Gate, GateId, LocalKind,
+    LocalSample, SharedTimer, TimerId,
+};
 pub use extract::{DerivedVariable, Extraction, Extractor};
-pub use load::{ArrivalRate, Executor, FindMax, Stage, Users};
+pub use labels::{Label, Labels, OTHER_LABELS};
+pub use load::{
+    ArrivalRate, ArrivalStage, ArrivalTimes, Executor, FindMax, Planned, Span, Stage, Users,
+    UsersAtStart,
+};
 pub use request::{
     Body, Origin, Part, PartContent, Redirects, Request, Timeouts, Url, UrlError, target,
 };
@@ -27,10 +39,6 @@ use regex::bytes::Regex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Index into [`Program::labels`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label(pub u32);
 
 /// Index into [`Program::variables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +52,9 @@ pub struct CounterId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeederId(pub u32);
 
+/// Name of the variable with the success of the last sample, as in JMeter.
+const LAST_SUCCESS: &str = "JMeterThread.last_sample_ok";
+
 /// A complete load.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -52,8 +63,10 @@ pub struct Program {
     pub groups: Vec<Group>,
     /// Main groups run one after the other instead of all at once.
     pub consecutive: bool,
+    /// Groups of [`Phase::Teardown`] run after a stop, too.
+    pub teardown_after_stop: bool,
     /// Labels of samples, without duplicates.
-    pub labels: Vec<String>,
+    pub labels: Labels,
     /// Names of variables; every virtual user has its own values.
     pub variables: Vec<String>,
     /// Initial values of variables, rendered once for all users, in this order.
@@ -62,6 +75,10 @@ pub struct Program {
     pub feeders: Vec<Arc<Feeder>>,
     /// Counters.
     pub counters: Vec<Counter>,
+    /// Gates.
+    pub gates: Vec<Gate>,
+    /// Timers that depend on other users.
+    pub timers: Vec<SharedTimer>,
     /// Initial properties, read by `Function::Property` and written by `Function::SetProperty`;
     /// shared by all users.
     pub properties: Vec<(String, String)>,
@@ -77,7 +94,7 @@ pub enum Phase {
     /// The measured load.
     #[default]
     Main,
-    /// After all others, also after a stop.
+    /// After all others.
     Teardown,
 }
 
@@ -96,9 +113,11 @@ pub struct Group {
     pub steps: Vec<Step>,
     /// Behaviour after a failed sample.
     pub on_error: OnError,
+    /// Variable with the number of completed iterations.
+    pub index: Option<Variable>,
     /// Cookies of users.
     pub cookies: Cookies,
-    /// Every iteration starts without cookies and with new connections.
+    /// Every iteration starts with new connections.
     pub new_user: bool,
 }
 
@@ -145,13 +164,25 @@ pub enum Step {
         /// The steps.
         steps: Vec<Step>,
     },
-    /// Executes steps only in the first iteration of each user.
+    /// Executes steps once for each user; directly in a loop, once each time the loop is entered.
     Once(Vec<Step>),
+    /// Executes steps as a controller decides.
+    Control(Box<Controller>),
+    /// Changes the control flow.
+    Flow(FlowAction),
+    /// A gate counts an iteration and decides about it.
+    Decide(GateId),
+    /// A sample without a request.
+    Local(Arc<LocalSample>),
+    /// Waits for other users.
+    Shared(TimerId),
     /// Counts the samples of these steps as one additional sample with its own label. The sample
     /// has their total time, and fails if one of them fails.
     Transaction {
-        /// Its label.
+        /// Its label, unless it changes.
         label: Label,
+        /// Label that is evaluated at the start of each one.
+        name: Option<Text>,
         /// Include pauses (JMeter's `includeTimers`); otherwise the time is the sum of the samples.
         with_pauses: bool,
         /// Do not count the samples of the steps separately (JMeter's `parent`).
@@ -304,11 +335,17 @@ impl Program {
     #[must_use]
     pub fn transactions(&self) -> Vec<Label> {
         let label = |step: &Step| match step {
-            Step::Transaction { label, .. } => Some(*label),
+            Step::Transaction { label, name: None, .. } => Some(*label),
             _ => None,
         };
         let labels: BTreeSet<Label> = self.steps().into_iter().filter_map(label).collect();
-        labels.into_iter().collect()
+        labels.into_iter().chain(self.labels.of_transactions()).collect()
+    }
+
+    /// The variable with the success of the last sample, if the program uses it.
+    pub(crate) fn last_success(&self) -> Option<Variable> {
+        let at = self.variables.iter().position(|name| name == LAST_SUCCESS)?;
+        u32::try_from(at).ok().map(Variable)
     }
 
     /// Redirects requests from one origin to another.
@@ -325,6 +362,7 @@ impl Program {
         let users = main.map(|group| match &group.executor {
             Executor::Users(users) => Some(u64::from(users.users)),
             Executor::SharedIterations { vus, .. } => Some(u64::from(*vus)),
+            Executor::Planned(planned) => Some(planned.spans.len() as u64),
             _ => None,
         });
         let users: Option<Vec<u64>> = users.collect();
@@ -339,9 +377,21 @@ impl Program {
         CounterId(u32::try_from(self.counters.len() - 1).unwrap_or(u32::MAX))
     }
 
+    /// Adds a gate.
+    pub(crate) fn add_gate(&mut self, gate: Gate) -> GateId {
+        self.gates.push(gate);
+        GateId(u32::try_from(self.gates.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Adds a timer.
+    pub(crate) fn add_timer(&mut self, timer: SharedTimer) -> TimerId {
+        self.timers.push(timer);
+        TimerId(u32::try_from(self.timers.len() - 1).unwrap_or(u32::MAX))
+    }
+
     /// The label of this name; added if missing.
     pub fn label(&mut self, name: &str) -> Label {
-        Label(index_of(&mut self.labels, name))
+        self.labels.fixed(name)
     }
 
     /// The variable of this name; added if missing.
@@ -351,28 +401,37 @@ impl Program {
 }
 
 impl Step {
-    /// The steps of a loop or transaction.
-    fn inner(&self) -> &[Self] {
+    /// The steps inside: of a loop or a transaction, or the branches of a controller.
+    pub(crate) fn branches(&self) -> &[Vec<Self>] {
         match self {
-            Self::Loop { steps, .. } | Self::Once(steps) | Self::Transaction { steps, .. } => steps,
+            Self::Loop { steps, .. } | Self::Once(steps) | Self::Transaction { steps, .. } => {
+                std::slice::from_ref(steps)
+            }
+            Self::Control(controller) => &controller.branches,
             _ => &[],
         }
     }
 
-    pub(crate) fn inner_mut(&mut self) -> Option<&mut Vec<Self>> {
+    pub(crate) fn branches_mut(&mut self) -> &mut [Vec<Self>] {
         match self {
             Self::Loop { steps, .. } | Self::Once(steps) | Self::Transaction { steps, .. } => {
-                Some(steps)
+                std::slice::from_mut(steps)
             }
-            _ => None,
+            Self::Control(controller) => &mut controller.branches,
+            _ => &mut [],
         }
+    }
+
+    /// Whether this is a sampler: a request or an action, after which controllers decide again.
+    pub(crate) fn is_sampler(&self) -> bool {
+        matches!(self, Self::Request(_) | Self::Local(_) | Self::Flow(_))
     }
 }
 
 fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
     for step in steps {
         found.push(step);
-        collect(step.inner(), found);
+        step.branches().iter().for_each(|steps| collect(steps, found));
     }
 }
 
@@ -384,9 +443,7 @@ fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
         {
             *origin = to.clone();
         }
-        if let Some(steps) = step.inner_mut() {
-            retarget(steps, from, to);
-        }
+        step.branches_mut().iter_mut().for_each(|steps| retarget(steps, from, to));
     }
 }
 

@@ -4,7 +4,7 @@ use super::closed::{UserGroup, finish, nanos};
 use super::event_loop::Loop;
 use super::user::{Flow, User};
 use super::{EngineError, Level};
-use crate::program::ArrivalRate;
+use crate::program::{ArrivalRate, ArrivalStage, ArrivalTimes};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -19,6 +19,115 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinSet;
 
+/// The schedule of an open model on one loop.
+pub(super) struct Arrivals {
+    schedule: Schedule,
+    quantum: Duration,
+    length: Duration,
+    max_in_flight: u32,
+    backlog: u64,
+    /// Each iteration is a new user.
+    new_users: bool,
+}
+
+/// When iterations are due.
+enum Schedule {
+    Rate(ArrivalRate),
+    Times(Times),
+}
+
+/// Times of stages with exact numbers of arrivals. All loops compute the same ones.
+struct Times {
+    stages: Vec<ArrivalStage>,
+    random: fastrand::Rng,
+    /// The current stage, its start in seconds, and its arrivals up to now.
+    stage: usize,
+    start: f64,
+    count: u64,
+    /// Part of a random stage's arrivals that lie before the last one, from 0 to 1.
+    share: f64,
+    /// The next arrival in seconds.
+    next: Option<f64>,
+    due: u64,
+}
+
+impl Arrivals {
+    pub(super) fn rate(rate: &ArrivalRate) -> Self {
+        Self {
+            quantum: rate.quantum,
+            length: rate.stages.iter().map(|stage| stage.duration).sum(),
+            max_in_flight: rate.max_in_flight,
+            backlog: rate.backlog,
+            new_users: false,
+            schedule: Schedule::Rate(rate.clone()),
+        }
+    }
+
+    pub(super) fn times(events: &Loop, times: &ArrivalTimes) -> Self {
+        Self {
+            quantum: times.quantum,
+            length: times.length(),
+            max_in_flight: times.max_in_flight,
+            backlog: 0,
+            new_users: true,
+            schedule: Schedule::Times(Times::new(times.stages.clone(), events.common.seed)),
+        }
+    }
+}
+
+impl Schedule {
+    /// Number of iterations due up to this time.
+    fn due(&mut self, passed: Duration) -> u64 {
+        match self {
+            Self::Rate(rate) => rate.due(passed),
+            Self::Times(times) => times.due(passed),
+        }
+    }
+}
+
+impl Times {
+    fn new(stages: Vec<ArrivalStage>, seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        let mut times =
+            Self { stages, random, stage: 0, start: 0.0, count: 0, share: 0.0, next: None, due: 0 };
+        times.next = times.following();
+        times
+    }
+
+    fn due(&mut self, passed: Duration) -> u64 {
+        while self.next.is_some_and(|next| next <= passed.as_secs_f64()) {
+            self.due += 1;
+            self.next = self.following();
+        }
+        self.due
+    }
+
+    /// The following arrival.
+    fn following(&mut self) -> Option<f64> {
+        loop {
+            let stage = *self.stages.get(self.stage)?;
+            let all = stage.count();
+            if self.count >= all {
+                self.start += stage.duration.as_secs_f64();
+                (self.stage, self.count, self.share) = (self.stage + 1, 0, 0.0);
+                continue;
+            }
+            let area = if stage.random {
+                // The smallest of the remaining uniform numbers above the last one.
+                let left = (all - self.count) as f64;
+                let part = 1.0 - (1.0 - self.random.f64()).powf(1.0 / left);
+                self.share += (1.0 - self.share) * part;
+                let area = (stage.from + stage.to) / 2.0 * stage.duration.as_secs_f64();
+                self.share * area
+            } else {
+                self.count as f64
+            };
+            self.count += 1;
+            return Some(self.start + stage.time_of(area));
+        }
+    }
+}
+
 impl ArrivalRate {
     /// Number of iterations due up to this time: the area under the rate.
     fn due(&self, passed: Duration) -> u64 {
@@ -31,17 +140,13 @@ impl ArrivalRate {
             let reached = rate + (stage.target - rate) * share;
             due += (rate + reached) / 2.0 * part.as_secs_f64();
             left -= part;
-            if left.is_zero() {
+            if left.is_zero() && !stage.duration.is_zero() {
                 break;
             }
             rate = stage.target;
         }
         // Rounding errors do not delay an iteration.
         (due + 1e-6).floor().max(0.0) as u64
-    }
-
-    fn length(&self) -> Duration {
-        self.stages.iter().map(|stage| stage.duration).sum()
     }
 }
 
@@ -107,11 +212,12 @@ impl Dispatcher {
 pub(super) async fn run(
     events: &Rc<Loop>,
     group: &Rc<UserGroup>,
-    model: &ArrivalRate,
+    arrivals: Arrivals,
 ) -> Result<(), EngineError> {
-    let mut pacer = Pacer::new(events, group, model);
+    let quantum = arrivals.quantum;
+    let mut pacer = Pacer::new(events, group, arrivals);
     let passed = Duration::from_nanos(events.now().saturating_sub(group.start));
-    let mut timer = Timer::start(model.quantum, passed).map_err(EngineError::Timer)?;
+    let mut timer = Timer::start(quantum, passed).map_err(EngineError::Timer)?;
     while !pacer.ended {
         timer.tick().await.map_err(EngineError::Timer)?;
         if events.level.get() != Level::Run && !group.goes_on_after_stop {
@@ -128,10 +234,10 @@ pub(super) async fn run(
 }
 
 /// Starts the due iterations of a schedule.
-struct Pacer<'m> {
+struct Pacer {
     events: Rc<Loop>,
     group: Rc<UserGroup>,
-    model: &'m ArrivalRate,
+    arrivals: Arrivals,
     dispatcher: Rc<Dispatcher>,
     tasks: JoinSet<()>,
     /// Largest number of users and of waiting iterations on this loop.
@@ -145,14 +251,14 @@ struct Pacer<'m> {
     ended: bool,
 }
 
-impl<'m> Pacer<'m> {
-    fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, model: &'m ArrivalRate) -> Self {
-        let users = model.max_in_flight.div_ceil(events.loops) as usize;
-        let backlog = model.backlog.div_ceil(events.loops.into());
+impl Pacer {
+    fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, arrivals: Arrivals) -> Self {
+        let users = arrivals.max_in_flight.div_ceil(events.loops) as usize;
+        let backlog = arrivals.backlog.div_ceil(events.loops.into());
         Self {
             events: events.clone(),
             group: group.clone(),
-            model,
+            arrivals,
             dispatcher: Rc::default(),
             tasks: JoinSet::new(),
             limits: (users, usize::try_from(backlog).unwrap_or(usize::MAX)),
@@ -166,8 +272,8 @@ impl<'m> Pacer<'m> {
     /// Starts all iterations that are due by now. A missed quantum is processed with its own due
     /// time, so that the lag is visible.
     fn catch_up(&mut self) {
-        let length = self.model.length();
-        let quantum = nanos(self.model.quantum).max(1);
+        let length = self.arrivals.length;
+        let quantum = nanos(self.arrivals.quantum).max(1);
         let passed = self.events.now().saturating_sub(self.group.start);
         let passed = Duration::from_nanos(passed).min(length);
         self.ended = passed >= length;
@@ -184,7 +290,7 @@ impl<'m> Pacer<'m> {
     fn start_due(&mut self, at: Duration) {
         let (loops, mine) = (u64::from(self.events.loops), u64::from(self.events.index));
         let due = self.group.start.saturating_add(nanos(at));
-        let until = self.model.due(at).max(self.started);
+        let until = self.arrivals.schedule.due(at).max(self.started);
         let (mut offered, mut dropped) = (0, 0);
         for _ in (self.started..until).filter(|iteration| iteration % loops == mine) {
             offered += 1;
@@ -198,7 +304,7 @@ impl<'m> Pacer<'m> {
 
     /// Assigns an iteration to a user, or adds it to the backlog; `false` if the backlog is full.
     fn dispatch(&mut self, due: u64) -> bool {
-        if self.dispatcher.assign(due) {
+        if !self.arrivals.new_users && self.dispatcher.assign(due) {
             return true;
         }
         while self.tasks.try_join_next().is_some() {}
@@ -207,7 +313,11 @@ impl<'m> Pacer<'m> {
             let number = self.users * self.events.loops + self.events.index;
             self.users += 1;
             let user = User::new(self.events.clone(), self.group.clone(), number);
-            self.tasks.spawn_local(run_user(user, self.dispatcher.clone(), due));
+            if self.arrivals.new_users {
+                self.tasks.spawn_local(run_new_user(user, due));
+            } else {
+                self.tasks.spawn_local(run_user(user, self.dispatcher.clone(), due));
+            }
             return true;
         }
         let mut waiting = self.dispatcher.backlog.borrow_mut();
@@ -217,6 +327,13 @@ impl<'m> Pacer<'m> {
         }
         false
     }
+}
+
+/// Runs a user with a single iteration.
+async fn run_new_user(mut user: User, due: u64) {
+    user.intended = Some(due);
+    user.idle_since = 0;
+    user.iteration().await;
 }
 
 /// Runs a user, which executes its assigned iterations.
@@ -302,5 +419,29 @@ mod tests {
         let schedule = schedule(0.0, &[(10, 100.0), (10, 100.0), (0, 10.0), (10, 0.0)]);
         let due = |seconds| schedule.due(Duration::from_secs(seconds));
         assert_eq!((due(5), due(10), due(20), due(30)), (125, 500, 1500, 1550));
+    }
+
+    #[test]
+    fn stages_of_arrivals_have_exact_numbers() {
+        let stage = |seconds, from, to, random| ArrivalStage {
+            duration: Duration::from_secs(seconds),
+            from,
+            to,
+            random,
+        };
+        let stages = vec![
+            stage(2, 2.0, 2.0, false),
+            stage(2, 0.0, 0.0, false),
+            stage(10, 0.0, 10.0, true),
+            stage(10, 10.0, 0.0, true),
+        ];
+        let mut times = Times::new(stages, 7);
+        let due: Vec<u64> = [0, 499, 500, 1_999, 3_999, 9_000, 14_000, 24_000]
+            .map(|millis| times.due(Duration::from_millis(millis)))
+            .into();
+        assert_eq!(due[..5], [1, 1, 2, 4, 4]);
+        // A quarter of a ramp's arrivals is in its first half.
+        assert!((10..25).contains(&due[5]), "{}", due[5]);
+        assert_eq!(due[6..], [54, 104]);
     }
 }

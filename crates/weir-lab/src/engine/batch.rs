@@ -1,10 +1,10 @@
 //! Groups that run at the same time, on all loops.
 
-use super::arrivals;
+use super::arrivals::{self, Arrivals};
 use super::closed::{self, UserGroup, nanos};
 use super::event_loop::{Common, Loop};
 use super::{EngineError, Event, Options};
-use crate::program::{Executor, Phase, Program};
+use crate::program::{Executor, Phase, Program, Values};
 use crate::record::{Interval, Recorder, Sink};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -27,11 +27,26 @@ impl Batch {
     }
 }
 
+impl Batch {
+    /// The batch with the numbers of users that its texts have now.
+    fn at_start(&self, common: &Common) -> Self {
+        let mut batch = self.clone();
+        for (index, executor) in &mut batch.groups {
+            if let Executor::UsersAtStart(texts) = executor {
+                let program = &common.plan.program;
+                let mut values = Values::new(program, &common.state, *index, 0, common.seed);
+                *executor = Executor::Users(texts.evaluate(&mut common.scope(&mut values)));
+            }
+        }
+        batch
+    }
+}
+
 /// The program's groups in their order of execution.
 pub(super) fn batches(program: &Program) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for phase in [Phase::Setup, Phase::Main, Phase::Teardown] {
-        let goes_on_after_stop = phase == Phase::Teardown;
+        let goes_on_after_stop = goes_on_after_stop(program, phase);
         let mut together = Batch { groups: Vec::new(), goes_on_after_stop };
         let groups = program.groups.iter().enumerate();
         for (index, group) in groups.filter(|(_, group)| group.phase == phase) {
@@ -48,6 +63,10 @@ pub(super) fn batches(program: &Program) -> Vec<Batch> {
         }
     }
     batches
+}
+
+fn goes_on_after_stop(program: &Program, phase: Phase) -> bool {
+    phase == Phase::Teardown && program.teardown_after_stop
 }
 
 /// Adds up the figures of all loops.
@@ -112,6 +131,7 @@ pub(super) fn run(
     collector: &mut Collector,
     watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
+    let batch = &batch.at_start(common);
     let (sender, receiver) = channel();
     let start = nanos(common.clock.steady.elapsed());
     // Started iterations, shared by the users of all loops.
@@ -224,10 +244,14 @@ fn user_group(common: &Common, index: usize, executor: &Executor, start: u64) ->
         Executor::RampingVus { stages, .. } => {
             Some(stages.iter().map(|stage| stage.duration).sum())
         }
-        Executor::ArrivalRate(_) | Executor::FindMax(_) => None,
+        Executor::Planned(planned) => Some(planned.end()),
+        // JMeter stops the users at the end of its schedule.
+        Executor::Arrivals(times) => Some(times.length()),
+        Executor::ArrivalRate(_) | Executor::FindMax(_) | Executor::UsersAtStart(_) => None,
     };
     let deadline = limit.map_or(u64::MAX, |limit| start.saturating_add(nanos(limit)));
-    UserGroup { index, start, deadline, goes_on_after_stop: group.phase == Phase::Teardown }
+    let goes_on_after_stop = goes_on_after_stop(&common.plan.program, group.phase);
+    UserGroup { index, start, deadline, goes_on_after_stop }
 }
 
 async fn run_group(
@@ -242,15 +266,21 @@ async fn run_group(
     }
     match executor {
         Executor::Users(users) => closed::users(&events, &group, &users).await,
-        Executor::RampingVus { start, stages } => {
-            closed::ramping(&events, &group, start, &stages).await;
+        Executor::RampingVus { start, stages, iterations } => {
+            closed::ramping(&events, &group, start, &stages, iterations).await;
+        }
+        Executor::Planned(planned) => closed::planned(&events, &group, &planned).await,
+        Executor::Arrivals(times) => {
+            arrivals::run(&events, &group, Arrivals::times(&events, &times)).await?;
         }
         Executor::SharedIterations { vus, iterations, .. } => {
             closed::shared(&events, &group, vus, (iterations, &started)).await;
         }
-        Executor::ArrivalRate(model) => arrivals::run(&events, &group, &model).await?,
-        // A search runs as a sequence of arrival rates.
-        Executor::FindMax(_) => {}
+        Executor::ArrivalRate(model) => {
+            arrivals::run(&events, &group, Arrivals::rate(&model)).await?;
+        }
+        // A search runs as a sequence of arrival rates, and texts are evaluated before the batch.
+        Executor::FindMax(_) | Executor::UsersAtStart(_) => {}
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::Level;
 use super::event_loop::Loop;
 use super::user::User;
-use crate::program::{Stage, Users};
+use crate::program::{Planned, Stage, Users};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -66,13 +66,34 @@ pub(super) async fn shared(
     finish(events, group, tasks, group.deadline).await;
 }
 
+/// Users that each have their own start and end.
+pub(super) async fn planned(events: &Rc<Loop>, group: &Rc<UserGroup>, planned: &Planned) {
+    let mut tasks = JoinSet::new();
+    let max = planned.iterations.unwrap_or(u64::MAX);
+    let mine = (events.index as usize..planned.spans.len()).step_by(events.loops as usize);
+    let mut mine: Vec<usize> = mine.collect();
+    mine.sort_by_key(|number| planned.spans[*number].start);
+    for number in mine {
+        let span = planned.spans[number];
+        if !wait(events, group, group.start.saturating_add(nanos(span.start))).await {
+            break;
+        }
+        let mut user = User::new(events.clone(), group.clone(), number as u32);
+        user.deadline = group.start.saturating_add(nanos(span.end));
+        tasks.spawn_local(user.iterate(move |done, _| done < max));
+    }
+    finish(events, group, tasks, group.deadline).await;
+}
+
 /// `ramping-vus`.
 pub(super) async fn ramping(
     events: &Rc<Loop>,
     group: &Rc<UserGroup>,
     start: u32,
     stages: &[Stage],
+    iterations: Option<u64>,
 ) {
+    let max = iterations.unwrap_or(u64::MAX);
     let mut tasks = JoinSet::new();
     let allowed = Rc::new(Cell::new(0));
     let running: Rc<RefCell<HashSet<u32>>> = Rc::default();
@@ -89,7 +110,7 @@ pub(super) async fn ramping(
             let (allowed, running) = (allowed.clone(), running.clone());
             let user = User::new(events.clone(), group.clone(), number);
             tasks.spawn_local(async move {
-                user.iterate(move |_, _| number < allowed.get()).await;
+                user.iterate(move |done, _| done < max && number < allowed.get()).await;
                 running.borrow_mut().remove(&number);
             });
         }

@@ -1,16 +1,18 @@
 //! One core's loop: the state shared by its users.
 
 use super::plan::Plan;
+use super::shared_timer::SharedTimers;
 use super::tls::Tls;
+use super::user::{GateCount, Locks};
 use super::{Control, Level};
-use crate::program::{Origin, Scope, State, Values};
+use crate::program::{Label, OTHER_LABELS, Origin, Scope, State, Values};
 use crate::record::{Clock, Interval, Recorder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weir_wire::ResponseHead;
@@ -35,6 +37,10 @@ pub(super) struct Common {
     pub(super) active: Vec<AtomicU64>,
     /// Time of the next sample of a shared rate, in nanoseconds: of all users, then of each group.
     pub(super) next_sample: Vec<AtomicU64>,
+    /// Counts of gates of all users.
+    pub(super) gates: Vec<Mutex<GateCount>>,
+    pub(super) locks: Locks,
+    pub(super) timers: SharedTimers,
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
@@ -73,6 +79,8 @@ pub(super) struct Loop {
     /// Time of the stop, in nanoseconds since the start of the run.
     pub(super) stopped_at: Cell<u64>,
     pub(super) addresses: RefCell<Addresses>,
+    /// Labels found during the run: of requests and of transactions.
+    labels: RefCell<[HashMap<String, Label>; 2]>,
 }
 
 /// Addresses of hosts and ports.
@@ -93,6 +101,7 @@ impl Loop {
             level: Cell::new(Level::Run),
             stopped_at: Cell::new(u64::MAX),
             addresses: RefCell::default(),
+            labels: RefCell::default(),
             common,
         }
     }
@@ -102,6 +111,21 @@ impl Loop {
     pub(super) fn now(&self) -> u64 {
         // A run of 584 years would overflow.
         self.common.clock.steady.elapsed().as_nanos() as u64
+    }
+
+    /// The label of a name that was evaluated during the run.
+    pub(super) fn label(&self, name: &str, transaction: bool) -> Label {
+        let known = &mut self.labels.borrow_mut()[usize::from(transaction)];
+        if let Some(label) = known.get(name) {
+            return *label;
+        }
+        let labels = &self.common.plan.program.labels;
+        let label = labels.intern(name, transaction);
+        // Names beyond the largest number of labels are not kept.
+        if labels.name(label, |known| known != OTHER_LABELS) {
+            known.insert(name.to_owned(), label);
+        }
+        label
     }
 
     /// The recorded figures since the last call.

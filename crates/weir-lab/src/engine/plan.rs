@@ -1,10 +1,17 @@
 //! Compiled programs: steps as a list with jumps, requests without variables as bytes.
 
+mod flatten;
+mod ops;
+
+pub(super) use ops::{
+    Action, Choice, ChoiceAction, Control, Depth, GroupPlan, LoopAction, Op, Target,
+};
+
 use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
-    Body, Check, CheckKind, Extractor, Label, LoopCount, Origin, Program, Request, Scope, State,
-    Step, TextCheck, Values,
+    Body, Check, CheckKind, Extractor, Label, Origin, Program, Request, Scope, State, TextCheck,
+    Values, Variable,
 };
 use std::sync::Arc;
 use weir_wire::Method;
@@ -15,46 +22,8 @@ pub(super) struct Plan {
     pub(super) groups: Vec<GroupPlan>,
     pub(super) requests: Vec<PreparedRequest>,
     pub(super) origins: Vec<Arc<Origin>>,
-}
-
-/// The steps of a group as a list with jumps: executed without recursion.
-#[derive(Default)]
-pub(super) struct GroupPlan {
-    pub(super) ops: Vec<Op>,
-    /// Number of counters of each user: of loops, pacing and rates.
-    pub(super) slots: usize,
-}
-
-/// A step.
-pub(super) enum Op {
-    /// Index into [`Plan::requests`].
-    Request(usize),
-    /// Jumps to `end` if the loop has no iteration.
-    LoopStart {
-        times: LoopCount,
-        slot: usize,
-        end: usize,
-    },
-    /// Jumps to `begin` if iterations remain.
-    LoopEnd {
-        slot: usize,
-        start: usize,
-    },
-    /// Jumps to `end` except in the first iteration.
-    Once {
-        end: usize,
-    },
-    TransactionStart {
-        label: Label,
-        with_pauses: bool,
-        parent_only: bool,
-    },
-    TransactionEnd,
-    /// A step without a request and without inner steps.
-    Step {
-        step: Step,
-        slot: usize,
-    },
+    /// Variable with the success of the last sample.
+    pub(super) last_success: Option<Variable>,
 }
 
 /// A compiled request.
@@ -85,58 +54,20 @@ impl Plan {
             groups: Vec::new(),
             requests: Vec::new(),
             origins: Vec::new(),
+            last_success: program.last_success(),
             program: program.clone(),
         };
         for group in &program.groups {
-            let mut row = GroupPlan::default();
-            plan.flatten(&group.steps, &mut row)?;
+            let row = flatten::group(&mut plan, &group.steps)?;
             plan.groups.push(row);
         }
         Ok(plan)
     }
 
-    fn flatten(
+    pub(super) fn prepare(
         &mut self,
-        steps: &[Step],
-        row: &mut GroupPlan,
-    ) -> Result<(), (Label, RequestError)> {
-        for step in steps {
-            match step {
-                Step::Request(request) => {
-                    let prepared = self.prepare(request).map_err(|e| (request.label, e))?;
-                    self.requests.push(prepared);
-                    row.ops.push(Op::Request(self.requests.len() - 1));
-                }
-                Step::Loop { times, steps } => {
-                    let (start, slot) = (row.ops.len(), row.slot());
-                    row.ops.push(Op::LoopStart { times: times.clone(), slot, end: 0 });
-                    self.flatten(steps, row)?;
-                    row.ops.push(Op::LoopEnd { slot, start: start + 1 });
-                    let end = row.ops.len();
-                    row.ops[start] = Op::LoopStart { times: times.clone(), slot, end };
-                }
-                Step::Once(steps) => {
-                    let start = row.ops.len();
-                    row.ops.push(Op::Once { end: 0 });
-                    self.flatten(steps, row)?;
-                    row.ops[start] = Op::Once { end: row.ops.len() };
-                }
-                Step::Transaction { label, with_pauses, parent_only, steps } => {
-                    let (label, with_pauses, parent_only) = (*label, *with_pauses, *parent_only);
-                    row.ops.push(Op::TransactionStart { label, with_pauses, parent_only });
-                    self.flatten(steps, row)?;
-                    row.ops.push(Op::TransactionEnd);
-                }
-                step => {
-                    let slot = row.slot();
-                    row.ops.push(Op::Step { step: step.clone(), slot });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn prepare(&mut self, request: &Arc<Request>) -> Result<PreparedRequest, RequestError> {
+        request: &Arc<Request>,
+    ) -> Result<PreparedRequest, RequestError> {
         let capture = if request.decode
             || request.checks.iter().any(Check::needs_body)
             || request.extractors.iter().any(Extractor::needs_body)
@@ -203,12 +134,5 @@ impl Plan {
             self.origins.len() - 1
         });
         Ok(Some(Encoded { origin, url, target, messages }))
-    }
-}
-
-impl GroupPlan {
-    fn slot(&mut self) -> usize {
-        self.slots += 1;
-        self.slots - 1
     }
 }

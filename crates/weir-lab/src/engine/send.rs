@@ -8,7 +8,7 @@ use super::http1::ExchangeOptions;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Origin, Redirects, Response, reason_of};
+use crate::program::{CheckKind, Cookies, Label, Origin, Redirects, Response, reason_of};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -69,7 +69,10 @@ impl User {
     /// Executes a request as one sample. Returns whether the sample succeeded.
     pub(super) async fn request(&mut self, events: &Loop, at: usize) -> bool {
         let prepared = &events.common.plan.requests[at];
-        let label = prepared.request.label;
+        let label = match &prepared.request.name {
+            None => prepared.request.label,
+            Some(name) => self.label(name, false),
+        };
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
         let intended = match self.intended.take() {
@@ -97,7 +100,8 @@ impl User {
         };
         self.now = sum.end;
         let good = !matches!(judged.outcome, Outcome::Error(_));
-        self.record(events, prepared, &sum, (intended, start), judged, (sent.err(), hidden));
+        let times = (intended, start);
+        self.record(events, (prepared, label), &sum, times, judged, (sent.err(), hidden));
         if prepared.capture != Capture::None || events.has_sink {
             // Checks took time, which is not part of the next request.
             self.now = events.now();
@@ -331,7 +335,7 @@ impl User {
     fn record(
         &mut self,
         events: &Loop,
-        prepared: &PreparedRequest,
+        (prepared, label): (&PreparedRequest, Label),
         sum: &ExchangeTotals,
         (intended, start): (u64, u64),
         judged: SampleResult,
@@ -344,7 +348,7 @@ impl User {
             (None, None) => "",
         };
         let mut sample = Sample {
-            label: prepared.request.label,
+            label,
             group: self.group.index as u32,
             user: self.number,
             intended,

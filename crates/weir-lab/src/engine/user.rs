@@ -1,18 +1,25 @@
 //! A virtual user, which executes the steps of its group.
 
+mod choices;
+mod control;
+mod local;
+mod loops;
 mod transaction;
+
+pub(super) use control::{GateCount, Locks};
 
 use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
 use super::event_loop::Loop;
 use super::http1::CapturedResponse;
-use super::plan::Op;
+use super::plan::{Depth, Op};
 use super::{Level, closed::UserGroup};
 use crate::program::{
     Cookies, Distribution, LoopCount, OnError, Pause, Scope, Step, Text, ThroughputOf, Values,
     Variable,
 };
+use control::{Held, UserGate};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use transaction::Transaction;
@@ -56,8 +63,20 @@ pub(super) struct User {
     yields: u32,
     /// This iteration had a request or a pause.
     progressed: bool,
-    /// Counters of loops and pacing.
+    /// No step starts after this time.
+    pub(super) deadline: u64,
+    /// Samplers up to now: samples and flow control actions.
+    samplers: u64,
+    /// The last sample succeeded.
+    last_success: bool,
+    /// Counters of controllers.
     slots: Vec<u64>,
+    /// Counters of pacing and rates.
+    marks: Vec<u64>,
+    /// Random orders of branches.
+    orders: Vec<Vec<u32>>,
+    gates: Vec<UserGate>,
+    locks: Vec<Held>,
 }
 
 /// Control flow after a step.
@@ -76,11 +95,13 @@ impl User {
             (u64::from(number) << 20 | group.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
         let values = Values::new(&common.plan.program, &common.state, group.index, number, seed);
-        let slots = common.plan.groups[group.index].slots;
+        let plan = &common.plan.groups[group.index];
+        let (slots, marks, orders) = (plan.slots, plan.marks, plan.orders);
+        let gates = common.plan.program.gates.len();
         events.users.set(events.users.get() + 1);
         common.active[group.index].fetch_add(1, Ordering::Relaxed);
         let now = events.now();
-        Self {
+        let mut user = Self {
             values,
             connections: Connections::default(),
             jar: Jar::default(),
@@ -96,11 +117,20 @@ impl User {
             steps: 0,
             yields: 0,
             progressed: false,
+            deadline: group.deadline,
+            samplers: 0,
+            last_success: true,
             slots: vec![0; slots],
+            marks: vec![0; marks],
+            orders: vec![Vec::new(); orders],
+            gates: vec![UserGate::default(); gates],
+            locks: Vec::new(),
             events,
             group,
             number,
-        }
+        };
+        user.set_success(true);
+        user
     }
 
     /// Executes iterations as long as `next` allows one.
@@ -115,84 +145,105 @@ impl User {
     /// Whether no further step may start.
     pub(super) fn must_end(&self) -> bool {
         self.events.level.get() != Level::Run && !self.group.goes_on_after_stop
-            || self.now >= self.group.deadline
+            || self.now >= self.deadline
     }
 
     /// Executes one iteration.
     pub(super) async fn iteration(&mut self) -> Flow {
         let events = self.events.clone();
         let plan = &events.common.plan;
-        let (ops, index) = (&plan.groups[self.group.index].ops, self.group.index);
+        let index = self.group.index;
+        let (group, row) = (&plan.program.groups[index], &plan.groups[index]);
         if self.iterations > 0 {
             self.reset_user();
         }
         self.values.start_iteration(&plan.program);
+        if let Some(variable) = group.index {
+            self.values.set(variable, Some(self.iterations.to_string()));
+        }
         self.iterations += 1;
         self.progressed = false;
-        let mut at = 0;
-        while let Some(op) = ops.get(at) {
+        let (mut at, mut ends) = (0, false);
+        while let Some(op) = row.ops.get(at) {
             self.steps += 1;
             if self.steps >= MAX_STEPS_WITHOUT_YIELD {
+                if ends {
+                    break;
+                }
                 self.yield_now(&events).await;
             }
-            if self.must_end() {
-                return Flow::EndUser;
+            ends |= self.must_end();
+            if ends && (!op.is_decision() || self.transactions.iter().any(|t| t.parent_only)) {
+                break;
             }
-            at += 1;
             let flow = match op {
                 Op::Request(request) => {
-                    (self.steps, self.yields, self.progressed) = (0, 0, true);
-                    if self.request(&events, *request).await {
-                        Flow::Next
-                    } else {
-                        self.after_error(plan.program.groups[index].on_error)
-                    }
+                    let good = self.request(&events, *request).await;
+                    self.after_sample(good, group.on_error)
                 }
-                Op::LoopStart { times, slot, end } => {
-                    self.slots[*slot] = self.loop_count(times);
-                    if self.slots[*slot] == 0 {
-                        at = *end;
-                    }
-                    Flow::Next
+                Op::Local(sample) => {
+                    let good = self.local(&events, sample).await;
+                    self.after_sample(good, group.on_error)
                 }
-                Op::LoopEnd { slot, start } => {
-                    self.slots[*slot] = self.slots[*slot].saturating_sub(1);
-                    if self.slots[*slot] > 0 {
-                        at = *start;
-                    }
-                    Flow::Next
-                }
-                Op::Once { end } => {
-                    if self.iterations > 1 {
-                        at = *end;
-                    }
-                    Flow::Next
-                }
-                Op::TransactionStart { label, with_pauses, parent_only } => {
-                    self.start_transaction(*label, *with_pauses, *parent_only);
+                Op::TransactionStart { label, name, with_pauses, parent_only } => {
+                    self.start_transaction((*label, name.as_ref()), *with_pauses, *parent_only);
                     Flow::Next
                 }
                 Op::TransactionEnd => {
                     self.end_transaction();
                     Flow::Next
                 }
-                Op::Step { step, slot } => self.step(step, *slot).await,
+                Op::Step { step, mark } => self.step(step, *mark).await,
+                Op::Shared(timer) => self.shared_timer(&events, *timer).await,
+                Op::Flow(action) => self.flow(*action),
+                Op::Control(control) => {
+                    at = self.control(&events, control, at).await;
+                    continue;
+                }
             };
             match flow {
-                Flow::Next => {}
+                Flow::Next => at += 1,
                 Flow::EndIteration => {
-                    while !self.transactions.is_empty() {
-                        self.end_transaction();
-                    }
-                    return Flow::Next;
+                    self.leave(Depth::default(), at, 0);
+                    break;
                 }
-                Flow::EndUser => return Flow::EndUser,
+                // As in JMeter: controllers and transactions after the last sample still end.
+                Flow::EndUser => (at, ends) = (at + 1, true),
             }
+        }
+        if ends {
+            return self.end();
         }
         if !self.progressed {
             self.yield_now(&events).await;
         }
         Flow::Next
+    }
+
+    /// Continues after a sample.
+    #[inline]
+    fn after_sample(&mut self, good: bool, on_error: OnError) -> Flow {
+        (self.steps, self.yields, self.progressed) = (0, 0, true);
+        self.samplers = self.samplers.wrapping_add(1);
+        self.set_success(good);
+        if good { Flow::Next } else { self.after_error(on_error) }
+    }
+
+    #[inline]
+    fn set_success(&mut self, good: bool) {
+        self.last_success = good;
+        if let Some(variable) = self.events.common.plan.last_success {
+            self.values.set(variable, Some(good.to_string()));
+        }
+    }
+
+    /// Ends the user: of its transactions, only those that replace their samples are counted.
+    fn end(&mut self) -> Flow {
+        while let Some(open) = self.transactions.last() {
+            if open.parent_only { self.interrupt_transaction() } else { self.drop_transaction() }
+        }
+        self.locks.clear();
+        Flow::EndUser
     }
 
     /// Yields to other tasks; pauses after many consecutive yields.
@@ -214,30 +265,30 @@ impl User {
         if group.new_user {
             self.connections.clear();
         }
-        if group.new_user || group.cookies == Cookies::KeptForIteration {
+        if group.cookies == Cookies::KeptForIteration {
             self.jar.clear();
         }
     }
 
     /// Executes a step without a request and without inner steps.
-    async fn step(&mut self, step: &Step, slot: usize) -> Flow {
+    async fn step(&mut self, step: &Step, mark: usize) -> Flow {
         match step {
             Step::Pause(pause) => {
                 let millis = self.pause_millis(pause);
                 self.pause(millis * NANOS_PER_MILLI).await;
             }
             Step::Pacing(every) => {
-                let until = self.slots[slot];
+                let until = self.marks[mark];
                 if until > self.now {
                     self.pause((until - self.now) as f64).await;
                 }
                 let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
                 let earliest = if until == 0 { self.now } else { self.now.saturating_sub(every) };
-                self.slots[slot] = until.max(earliest).saturating_add(every);
+                self.marks[mark] = until.max(earliest).saturating_add(every);
             }
             Step::Throughput { per_minute, of } => {
                 let rate = per_minute.number(&mut self.scope());
-                let wait = self.throughput_wait(rate, *of, slot);
+                let wait = self.throughput_wait(rate, *of, mark);
                 self.pause(wait).await;
             }
             Step::Set(values) => self.set(values),
@@ -256,7 +307,15 @@ impl User {
                 self.scope().count(*counter);
             }
             // Compiled to other operations.
-            Step::Request(_) | Step::Loop { .. } | Step::Once(_) | Step::Transaction { .. } => {}
+            Step::Request(_)
+            | Step::Loop { .. }
+            | Step::Once(_)
+            | Step::Transaction { .. }
+            | Step::Control(_)
+            | Step::Flow(_)
+            | Step::Decide(_)
+            | Step::Local(_)
+            | Step::Shared(_) => {}
         }
         Flow::Next
     }
@@ -314,7 +373,7 @@ impl User {
     }
 
     /// Nanoseconds to wait for a rate of samples per minute.
-    fn throughput_wait(&mut self, rate: f64, of: ThroughputOf, slot: usize) -> f64 {
+    fn throughput_wait(&mut self, rate: f64, of: ThroughputOf, mark: usize) -> f64 {
         if rate <= 0.0 {
             return 0.0;
         }
@@ -338,20 +397,40 @@ impl User {
             ThroughputOf::AllUsers => share(all()),
             ThroughputOf::Group => share(active(self.group.index)),
         };
-        let last = self.slots[slot];
+        let last = self.marks[mark];
         let next =
             if last == 0 { self.now } else { last.saturating_add(apart as u64).max(self.now) };
-        self.slots[slot] = next;
+        self.marks[mark] = next;
         (next - self.now) as f64
     }
 
     /// Waits this number of nanoseconds, or until the user has to end.
     pub(super) async fn pause(&mut self, nanoseconds: f64) {
+        let before = self.now;
+        self.sleep(nanoseconds).await;
+        let passed = self.now.saturating_sub(before);
+        for transaction in &mut self.transactions {
+            transaction.paused(passed);
+        }
+    }
+
+    /// Takes over the time after a wait that started at `before`.
+    pub(super) fn waited(&mut self, before: u64) {
+        self.paused = true;
+        (self.steps, self.yields, self.progressed) = (0, 0, true);
+        self.now = self.events.now();
+        let passed = self.now.saturating_sub(before);
+        for transaction in &mut self.transactions {
+            transaction.paused(passed);
+        }
+    }
+
+    /// Likewise, as part of a sample.
+    async fn sleep(&mut self, nanoseconds: f64) {
         if nanoseconds < 1.0 {
             return;
         }
-        let before = self.now;
-        let until = self.now.saturating_add(nanoseconds as u64).min(self.group.deadline);
+        let until = self.now.saturating_add(nanoseconds as u64).min(self.deadline);
         let stops = self.events.wake.notified();
         if !self.must_end() {
             let until = self.events.instant(until);
@@ -363,10 +442,6 @@ impl User {
         self.paused = true;
         (self.steps, self.yields, self.progressed) = (0, 0, true);
         self.now = self.events.now();
-        let passed = self.now.saturating_sub(before);
-        for transaction in &mut self.transactions {
-            transaction.paused(passed);
-        }
     }
 }
 

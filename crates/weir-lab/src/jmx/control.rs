@@ -1,14 +1,12 @@
-//! Controllers and timers: the order of steps.
+//! Order of steps: samplers, and what is executed before them.
 
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, Property};
-use crate::program::{
-    Counter, Distribution, Function, LoopCount, Pause, Share, Step, Text, ThroughputOf, Variable,
-};
+use crate::program::{Counter, Function, Share, Step, Text, Variable};
 
 /// Elements that are no steps, and that are supported or irrelevant.
-const PASSIVE_ELEMENTS: [&str; 24] = [
+const PASSIVE_ELEMENTS: [&str; 26] = [
     "Arguments",
     "ConfigTestElement",
     "ConstantThroughputTimer",
@@ -22,24 +20,41 @@ const PASSIVE_ELEMENTS: [&str; 24] = [
     "JSONPathAssertion",
     "JSONPostProcessor",
     "PoissonRandomTimer",
+    "PreciseThroughputTimer",
     "RandomVariableConfig",
     "RegexExtractor",
     "ResponseAssertion",
     "SizeAssertion",
+    "SyncTimer",
     "UniformRandomTimer",
     "UserParameters",
-    // Listeners do not change the load.
-    "ResultCollector",
-    "Summariser",
+    "VariableThroughputTimer",
     // Never run by themselves.
     "TestFragmentController",
+    "HttpMirrorControl",
     "ProxyControl",
     "WorkBench",
 ];
 
+/// Ends of the classes of listeners, also of plugins. Listeners do not change the load.
+const LISTENERS: [&str; 9] = [
+    "Collector",
+    "Listener",
+    "Logger",
+    "Reporter",
+    "ResultSaver",
+    "Summariser",
+    "Uploader",
+    "Visualizer",
+    "Writer",
+];
+
 /// Whether an element is allowed among samplers without being a step.
 pub(super) fn is_passive(element: &Element) -> bool {
-    PASSIVE_ELEMENTS.contains(&element.class.as_str())
+    let class = element.class.as_str();
+    let is_script = class.contains("JSR223") || class.contains("BeanShell");
+    PASSIVE_ELEMENTS.contains(&class)
+        || !is_script && LISTENERS.iter().any(|end| class.ends_with(end))
 }
 
 impl Translation<'_> {
@@ -56,7 +71,12 @@ impl Translation<'_> {
         steps
     }
 
-    fn step<'e>(&mut self, element: &'e Element, scope: &Scope<'e>, steps: &mut Vec<Step>) {
+    pub(super) fn step<'e>(
+        &mut self,
+        element: &'e Element,
+        scope: &Scope<'e>,
+        steps: &mut Vec<Step>,
+    ) {
         let inner = scope.with(&element.children);
         match element.class.as_str() {
             "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => {
@@ -65,76 +85,21 @@ impl Translation<'_> {
                     steps.push(Step::Request(request.into()));
                 }
             }
+            "DebugSampler" | "DummySampler" => {
+                self.steps_before(&inner, steps);
+                steps.push(Step::Local(self.local_sample(element, &inner).into()));
+            }
             "TestAction" => {
                 self.steps_before(&inner, steps);
-                // 1 is a pause; other actions stop or break threads.
-                match self.number(element, "ActionProcessor.action", 0) {
-                    1 => {
-                        let pause = self.property(element, "ActionProcessor.duration");
-                        steps.push(Step::Pause(Pause::constant(pause)));
-                    }
-                    _ => self.unsupported(
-                        element,
-                        "the Lab supports only the pause of flow control actions",
-                    ),
-                }
-            }
-            "GenericController" => steps.extend(self.steps(element, &inner)),
-            "LoopController" => self.loop_steps(element, &inner, steps),
-            "OnceOnlyController" => steps.push(Step::Once(self.steps(element, &inner))),
-            "TransactionController" => {
-                let label = self.label(element);
-                steps.push(Step::Transaction {
-                    label,
-                    with_pauses: self.switch(element, "TransactionController.includeTimers", true),
-                    parent_only: self.switch(element, "TransactionController.parent", false),
-                    steps: self.steps(element, &inner),
-                });
+                self.test_action(element, steps);
             }
             class if class.contains("JSR223") || class.contains("BeanShell") => {
                 self.unsupported(element, "the Lab does not run scripts");
             }
+            _ if self.controller(element, &inner, steps) => {}
             _ if is_passive(element) => {}
             _ => self.unsupported(element, "the Lab does not support this element"),
         }
-    }
-
-    /// A loop. Once Only elements directly inside are executed in the first iteration each time the
-    /// loop is entered, so the first iteration is unrolled.
-    fn loop_steps<'e>(&mut self, element: &'e Element, inner: &Scope<'e>, steps: &mut Vec<Step>) {
-        let loops = self.property(element, "LoopController.loops");
-        let body = self.steps(element, inner);
-        let count = loops.as_fixed().map(|text| text.trim().parse::<i64>().unwrap_or(0));
-        if !body.iter().any(|step| matches!(step, Step::Once(_))) {
-            let times = match count {
-                Some(count) if count < 0 => LoopCount::Forever,
-                _ => LoopCount::Count(loops),
-            };
-            steps.push(Step::Loop { times, steps: body });
-            return;
-        }
-        let Some(count) = count else {
-            let message = "a number of loops that changes, with a Once Only Controller in it";
-            return self.unsupported(element, message);
-        };
-        if count == 0 {
-            return;
-        }
-        let mut rest = Vec::new();
-        for step in body {
-            match step {
-                Step::Once(first) => steps.extend(first),
-                other => {
-                    steps.push(other.clone());
-                    rest.push(other);
-                }
-            }
-        }
-        let times = match count {
-            ..0 => LoopCount::Forever,
-            count => LoopCount::Count(Text::fixed((count - 1).to_string())),
-        };
-        steps.push(Step::Loop { times, steps: rest });
     }
 
     /// Steps before a sampler: pre-processors, then timers.
@@ -151,49 +116,18 @@ impl Translation<'_> {
         }
     }
 
-    fn timer(&mut self, element: &Element, steps: &mut Vec<Step>) {
-        let distribution = match element.class.as_str() {
-            "ConstantTimer" => Distribution::None,
-            "UniformRandomTimer" => Distribution::Uniform,
-            "GaussianRandomTimer" => Distribution::Normal,
-            "PoissonRandomTimer" => Distribution::Poisson,
-            "ConstantThroughputTimer" => {
-                let of = match self.number(element, "calcMode", 0) {
-                    0 => ThroughputOf::User,
-                    1 => ThroughputOf::AllUsers,
-                    2 => ThroughputOf::Group,
-                    3 => ThroughputOf::AllUsersShared,
-                    4 => ThroughputOf::GroupShared,
-                    _ => return self.invalid(element, "`calcMode` is invalid"),
-                };
-                let per_minute = self.property(element, "throughput");
-                steps.push(Step::Throughput { per_minute, of });
-                return;
-            }
-            class if class.ends_with("Timer") => {
-                return self.unsupported(element, "the Lab does not support this timer");
-            }
-            _ => return,
-        };
-        let offset = self.property(element, "ConstantTimer.delay");
-        let spread = match distribution {
-            Distribution::None => Text::default(),
-            _ => self.property(element, "RandomTimer.range"),
-        };
-        steps.push(Step::Pause(Pause { offset, distribution, spread }));
-    }
-
     /// Steps at the start of an iteration of a controller: rows, counters and random values inside the
     /// controller or at one of its samplers.
-    fn steps_at_start(&mut self, level: &[&Element], steps: &mut Vec<Step>) {
+    pub(super) fn steps_at_start(&mut self, level: &[&Element], steps: &mut Vec<Step>) {
         for element in level {
             match element.class.as_str() {
                 "CSVDataSet" => {
-                    if let Some(feeder) = self.feeders.get(&element.line) {
+                    if let Some(feeder) = self.feeders.get(&element.place()) {
                         steps.push(Step::Feed(*feeder));
                     }
                 }
                 "CounterConfig" => self.counter(element, steps),
+                "ThroughputController" => self.gate(element, steps),
                 "RandomVariableConfig" => self.random_variable(element, steps),
                 "UserParameters" if element.is("UserParameters.per_iteration") => {
                     self.user_parameters(element, steps);

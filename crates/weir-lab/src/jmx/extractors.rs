@@ -110,7 +110,8 @@ impl Translation<'_> {
             Some((mentioned.clone(), derived_variable))
         });
         let mentioned: Vec<(String, DerivedVariable)> = mentioned.collect();
-        let mentioned = mentioned.into_iter();
+        let list = self.is_list(name).then(|| (name.to_owned(), DerivedVariable::All));
+        let mentioned = mentioned.into_iter().chain(list);
         mentioned.map(|(name, derived)| (self.variables.variable(&name), derived)).collect()
     }
 }

@@ -37,8 +37,8 @@ pub(super) fn call(
                 "__P" => arguments.get(1).cloned().unwrap_or_else(|| Text::fixed("1")),
                 _ => arguments.get(2).unwrap_or(&property).clone(),
             };
-            if let (Some(fixed), false, None) =
-                (property.as_fixed(), variables.sets_properties, store_in)
+            if let (Some(fixed), None) = (property.as_fixed(), store_in)
+                && !variables.property_changes(fixed)
             {
                 let value = variables.properties.get(fixed.trim()).cloned();
                 return Ok(value.map_or(default, Text::fixed));

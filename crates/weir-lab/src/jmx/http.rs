@@ -90,6 +90,7 @@ impl Translation<'_> {
             || settings.switch(self, "HTTPSampler.auto_redirects", false);
         Some(Request {
             label: self.label(element),
+            name: self.changing_label(element, false),
             method,
             url,
             headers,

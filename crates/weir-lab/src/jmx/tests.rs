@@ -1,3 +1,5 @@
+mod control;
+
 use super::*;
 use crate::program::{Body, Executor, Request, Step, Text, Url};
 
@@ -25,7 +27,8 @@ fn group(inside: &str) -> String {
         "<ThreadGroup testclass=\"ThreadGroup\" testname=\"Users\"><intProp \
          name=\"ThreadGroup.num_threads\">2</intProp><stringProp \
          name=\"ThreadGroup.ramp_time\">${{__P(ramp,3)}}</stringProp><elementProp \
-         name=\"ThreadGroup.main_controller\" elementType=\"LoopController\"><stringProp \
+         name=\"ThreadGroup.main_controller\" elementType=\"LoopController\"><boolProp \
+         name=\"LoopController.continue_forever\">false</boolProp><stringProp \
          name=\"LoopController.loops\">5</stringProp></elementProp></ThreadGroup>\n\
          <hashTree>\n{inside}</hashTree>"
     )
@@ -73,10 +76,7 @@ fn requests(plan: &Plan) -> Vec<Request> {
         for step in steps {
             match step {
                 Step::Request(request) => found.push((**request).clone()),
-                Step::Loop { steps, .. } | Step::Once(steps) | Step::Transaction { steps, .. } => {
-                    of(steps, found);
-                }
-                _ => {}
+                step => step.branches().iter().for_each(|steps| of(steps, found)),
             }
         }
     }
@@ -97,7 +97,7 @@ fn constants_and_properties_are_put_in_where_they_are_used() {
     let Url::Parts { origin, target } = &requests(&plan)[0].url else { panic!("parts") };
     assert_eq!((origin.host.as_str(), origin.port), ("127.0.0.1", 18080));
     assert_eq!(target.as_fixed(), Some("/a%20b"));
-    assert_eq!(plan.program.labels, ["get"]);
+    assert_eq!(plan.program.labels.names(), ["get"]);
     assert!(plan.program.variables.is_empty(), "nothing changes");
 }
 
@@ -199,31 +199,11 @@ fn bodies_and_queries_are_encoded_as_jmeter_does_it() {
 }
 
 #[test]
-fn once_in_a_loop_is_once_each_time_the_loop_is_entered() {
-    let inside = format!(
-        "<LoopController testclass=\"LoopController\" testname=\"l\"><stringProp \
-         name=\"LoopController.loops\">3</stringProp></LoopController><hashTree>{}\
-         <OnceOnlyController testclass=\"OnceOnlyController\" testname=\"o\"/><hashTree>{}\
-         </hashTree></hashTree>",
-        sampler("each", &[], ""),
-        sampler("once", &[], "")
-    );
-    let plan = load(&group(&inside)).expect("a plan");
-    let [Step::Request(first), Step::Request(once), Step::Loop { steps, .. }] =
-        plan.program.groups[0].steps.as_slice()
-    else {
-        panic!("{:?}", plan.program.groups[0].steps)
-    };
-    assert_eq!((first.label.0, once.label.0), (0, 1));
-    assert_eq!(steps.len(), 1);
-}
-
-#[test]
 fn unsupported_elements_are_reported_with_their_line() {
     let script = element("JSR223PostProcessor", &[]);
     let inside = group(
         &(sampler("a", &[("HTTPSampler.path", "/${__groovy(1)}")], &script)
-            + &element("IfController", &[])
+            + &element("JDBCSampler", &[])
             + &element("JSR223Sampler", &[])),
     );
     let problems = load(&inside).expect_err("refused");
@@ -232,7 +212,7 @@ fn unsupported_elements_are_reported_with_their_line() {
         [
             "line 7: HTTPSamplerProxy `a`: the Lab does not run scripts: `__groovy` (`--lenient` skips it)",
             "line 8: JSR223PostProcessor `e`: the Lab does not run scripts (`--lenient` skips it)",
-            "line 11: IfController `e`: the Lab does not support this element (`--lenient` skips it)",
+            "line 11: JDBCSampler `e`: the Lab does not support this element (`--lenient` skips it)",
             "line 13: JSR223Sampler `e`: the Lab does not run scripts (`--lenient` skips it)",
         ]
     );
@@ -272,7 +252,7 @@ fn disabled_elements_are_ignored() {
     let off =
         sampler("off", &[], "").replace("testname=\"off\"", "testname=\"off\" enabled=\"false\"");
     let plan = load(&group(&(off + &sampler("on", &[], "")))).expect("a plan");
-    assert_eq!(plan.program.labels, ["on"]);
+    assert_eq!(plan.program.labels.names(), ["on"]);
 }
 
 proptest::proptest! {

@@ -150,7 +150,8 @@ impl Parser<'_, '_, '_> {
             self.rest = rest;
         }
         self.depth -= 1;
-        match name.starts_with("__") {
+        // JMeter's own variables, such as the indexes of loops, start like functions.
+        match name.starts_with("__") && !name.starts_with("__jm__") {
             true => functions::call(&name, &arguments, self.variables),
             false => Ok(self.variables.value(&name)),
         }

@@ -2,9 +2,12 @@
 
 use super::scope::Scope;
 use super::translate::Translation;
-use super::tree::{Element, enabled};
-use crate::program::{Cookies, Executor, Group, OnError, Phase, Users};
+use super::tree::{Element, enabled, is_true};
+use crate::program::{Cookies, Executor, Group, OnError, Phase, Text, Users, UsersAtStart};
 use std::time::Duration;
+
+/// Thread groups of JMeter whose threads start evenly.
+const CLASSIC: [&str; 3] = ["ThreadGroup", "SetupThreadGroup", "PostThreadGroup"];
 
 /// Whether the element is a thread group of any kind.
 pub(super) fn is_group(element: &Element) -> bool {
@@ -15,28 +18,20 @@ impl Translation<'_> {
     /// Translates a thread group. `siblings` are the elements of the plan that apply to the group.
     pub(super) fn group<'e>(&mut self, element: &'e Element, siblings: &[&'e Element]) {
         let phase = match element.class.as_str() {
-            "ThreadGroup" => Phase::Main,
             "SetupThreadGroup" => Phase::Setup,
             "PostThreadGroup" => Phase::Teardown,
-            _ => {
-                let message = "the Lab does not support this kind of thread group";
-                return self.unsupported(element, message);
-            }
+            _ => Phase::Main,
         };
-        let users = self.number(element, "ThreadGroup.num_threads", 1);
-        let Ok(users) = u32::try_from(users) else {
-            return self.invalid(element, "`ThreadGroup.num_threads` is not a number of threads");
+        let is_classic = CLASSIC.contains(&element.class.as_str());
+        let executor = match is_classic {
+            true => self.users(element),
+            false => self.special_group(element),
         };
-        let ramp = self.seconds(element, "ThreadGroup.ramp_time");
-        let scheduled = self.switch(element, "ThreadGroup.scheduler", false);
-        let (duration, delay) = if scheduled {
-            let duration = self.seconds(element, "ThreadGroup.duration");
-            let delay = self.seconds(element, "ThreadGroup.delay");
-            ((duration > Duration::ZERO).then_some(duration), delay)
-        } else {
-            (None, Duration::ZERO)
+        let Some(executor) = executor else { return };
+        let delay = match is_classic && self.switch(element, "ThreadGroup.scheduler", false) {
+            true => self.seconds(element, "ThreadGroup.delay"),
+            false => Duration::ZERO,
         };
-        let iterations = self.iterations(element);
         let on_error = match element.text("ThreadGroup.on_sample_error") {
             "" | "continue" => OnError::Continue,
             "startnextloop" => OnError::NextIteration,
@@ -53,32 +48,76 @@ impl Translation<'_> {
         let scope = Scope::default().with(element.children.iter().chain(siblings.iter().copied()));
         let steps = self.steps(element, &scope);
         let name = self.fixed_text(element, &element.name, "testname");
+        let index = self.index(&name);
         let cookies = self.cookies(element, siblings);
         let same_user = self.switch(element, "ThreadGroup.same_user_on_next_iteration", true);
         self.variables.program.groups.push(Group {
             name,
             phase,
-            executor: Executor::Users(Users { users, ramp, iterations, duration }),
+            executor,
             delay,
             steps,
             on_error,
+            index,
             cookies,
             new_user: !same_user,
         });
     }
 
-    /// Iterations of each user; `None` is endless.
-    fn iterations(&mut self, element: &Element) -> Option<u64> {
-        let Some(controller) = element.properties.element("ThreadGroup.main_controller") else {
-            return Some(1);
+    /// The users of a classic thread group. Numbers that change are evaluated when it starts.
+    fn users(&mut self, element: &Element) -> Option<Executor> {
+        let scheduled = self.switch(element, "ThreadGroup.scheduler", false);
+        let users = self.property(element, "ThreadGroup.num_threads");
+        let ramp = self.property(element, "ThreadGroup.ramp_time");
+        let duration = self.property(element, "ThreadGroup.duration");
+        let duration = if scheduled { duration } else { Text::default() };
+        let (loops, forever) = self.loops(element);
+        if [&users, &ramp, &duration, &loops].iter().any(|text| text.as_fixed().is_none()) {
+            let iterations = if forever { Text::fixed("-1") } else { loops };
+            let texts = UsersAtStart { users, ramp, iterations, duration };
+            return Some(Executor::UsersAtStart(Box::new(texts)));
+        }
+        let users = self.number(element, "ThreadGroup.num_threads", 1);
+        let message = "`ThreadGroup.num_threads` is not a number of threads";
+        let users = self.valid(element, u32::try_from(users).map_err(|_| message))?;
+        let ramp = self.seconds(element, "ThreadGroup.ramp_time");
+        let duration = match scheduled {
+            true => self.seconds(element, "ThreadGroup.duration"),
+            false => Duration::ZERO,
         };
+        let duration = (duration > Duration::ZERO).then_some(duration);
+        let iterations = self.iterations(element);
+        Some(Executor::Users(Users { users, ramp, iterations, duration }))
+    }
+
+    /// The text of the number of iterations, and whether the group starts again after them.
+    fn loops(&mut self, element: &Element) -> (Text, bool) {
+        let Some(controller) = element.properties.element("ThreadGroup.main_controller") else {
+            return (Text::fixed("1"), false);
+        };
+        let loops = self.text(element, controller.text("LoopController.loops"));
+        let forever = self.fixed_text(
+            element,
+            controller.text("LoopController.continue_forever"),
+            "LoopController.continue_forever",
+        );
+        (loops, is_true(&forever, true))
+    }
+
+    /// Iterations of each user; `None` is endless.
+    pub(super) fn iterations(&mut self, element: &Element) -> Option<u64> {
         let name = "LoopController.loops";
-        let loops = self.fixed_text(element, controller.text(name), name);
+        let (loops, forever) = self.loops(element);
+        let Some(loops) = loops.as_fixed() else {
+            self.unsupported(element, &format!("`{name}` changes while the plan runs"));
+            return None;
+        };
         // JMeter reads an invalid number as 0; a group without iterations would be a silent
         // mistake.
         let number = loops.trim().parse::<i64>();
         let number = number.map_err(|_| format!("`{name}` is not an integer: `{loops}`"));
-        u64::try_from(self.valid(element, number).unwrap_or(0)).ok()
+        let number = u64::try_from(self.valid(element, number).unwrap_or(0)).ok();
+        number.filter(|number| !forever || *number == 0)
     }
 
     /// Setting of the cookie manager nearest to the group.

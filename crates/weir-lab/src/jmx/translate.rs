@@ -1,11 +1,13 @@
 //! Translates the tree of a plan to a [`Program`].
 
 use super::text::{self, TextError};
-use super::tree::{Element, Properties, Property, enabled, is_true};
+use super::tree::{Element, Properties, Property, enabled, is_true, reached};
 use super::variables::Variables;
-use super::{JmxError, Options, Plan, Problem, control, functions, threads};
+use super::{JmxError, Options, Plan, Problem, control, expand, functions, threads};
 use crate::feeder::CsvFile;
-use crate::program::{Feeder, FeederId, Label, Program, Share, Text, parse_regex};
+use crate::program::{
+    Feeder, FeederId, GateId, Label, Program, Share, Text, TimerId, Variable, parse_regex,
+};
 use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,8 +20,17 @@ pub(super) struct Translation<'p> {
     pub(super) variables: Variables<'p>,
     /// All names after `${` in the plan.
     pub(super) mentioned: BTreeSet<String>,
-    /// Feeders by the line of their element.
-    pub(super) feeders: BTreeMap<u64, FeederId>,
+    /// Feeders by the place of their element.
+    pub(super) feeders: BTreeMap<(u32, u64), FeederId>,
+    /// Gates of Throughput Controllers, likewise.
+    pub(super) gates: BTreeMap<(u32, u64), GateId>,
+    /// Timers that depend on other users, likewise.
+    pub(super) timers: BTreeMap<(u32, u64), TimerId>,
+    /// Lists of ForEach Controllers: their variables, or any.
+    lists: BTreeSet<String>,
+    any_list: bool,
+    /// Names of included files.
+    files: Vec<String>,
     lenient: bool,
     problems: Vec<Problem>,
 }
@@ -32,6 +43,9 @@ pub(super) fn translate(
 ) -> Result<Plan, JmxError> {
     let mut program = Program { insecure: true, ..Program::default() };
     let properties: BTreeMap<String, String> = options.properties.iter().cloned().collect();
+    let prefix = properties.get("includecontroller.prefix").map_or("", String::as_str);
+    let expand::Expanded { roots, files, problems } = expand::expand(roots, folder, prefix);
+    let roots = roots.as_slice();
     let mut names = Names::default();
     enabled(roots).into_iter().for_each(|element| names.add_element(element));
     program.properties = properties.clone().into_iter().collect();
@@ -40,15 +54,21 @@ pub(super) fn translate(
         constants: BTreeMap::new(),
         changed: names.changed,
         properties,
-        sets_properties: names.sets_properties,
+        set_properties: names.set_properties,
+        sets_any_property: names.sets_any_property,
         folder: folder.to_owned(),
     };
     let mut translation = Translation {
         variables,
         mentioned: names.mentioned,
         feeders: BTreeMap::new(),
+        gates: BTreeMap::new(),
+        timers: BTreeMap::new(),
+        lists: names.lists,
+        any_list: names.any_list,
+        files,
         lenient: options.lenient,
-        problems: Vec::new(),
+        problems,
     };
     match roots.iter().find(|element| element.class == "TestPlan") {
         Some(plan) => translation.plan(plan),
@@ -67,7 +87,7 @@ impl Translation<'_> {
         if let Some(arguments) = plan.properties.element("TestPlan.user_defined_variables") {
             self.define(plan, arguments);
         }
-        let all = enabled(&plan.children);
+        let all = reached(plan);
         for element in all.iter().filter(|element| element.class == "Arguments") {
             self.define(element, &element.properties);
         }
@@ -75,6 +95,7 @@ impl Translation<'_> {
             self.feeder(element);
         }
         self.variables.program.consecutive = plan.is("TestPlan.serialize_threadgroups");
+        self.variables.program.teardown_after_stop = plan.is("TestPlan.tearDown_on_shutdown");
         let siblings = |element: &&Element| !threads::is_group(element);
         let siblings: Vec<&Element> = plan.children.iter().filter(siblings).collect();
         for element in plan.children.iter().filter(|element| element.enabled) {
@@ -102,6 +123,10 @@ impl Translation<'_> {
     }
 
     fn feeder(&mut self, element: &Element) {
+        // A module may be used several times: its feeders are the same.
+        if self.feeders.contains_key(&element.place()) {
+            return;
+        }
         let file = self.fixed(element, "filename");
         let names = self.fixed(element, "variableNames");
         let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -149,7 +174,7 @@ impl Translation<'_> {
             random: false,
         };
         let feeders = &mut self.variables.program.feeders;
-        self.feeders.insert(element.line, FeederId(feeders.len() as u32));
+        self.feeders.insert(element.place(), FeederId(feeders.len() as u32));
         feeders.push(Arc::new(feeder));
     }
 
@@ -177,12 +202,19 @@ impl Translation<'_> {
 
     fn problem(&mut self, element: &Element, message: &str, skippable: bool) {
         let hint = if skippable && !self.lenient { " (`--lenient` skips it)" } else { "" };
-        self.problems.push(Problem {
+        let problem = Problem {
             line: element.line,
-            element: format!("{} `{}`", element.tag, element.name),
+            element: match element.file.checked_sub(1).and_then(|at| self.files.get(at as usize)) {
+                Some(file) => format!("in `{file}`: {} `{}`", element.tag, element.name),
+                None => format!("{} `{}`", element.tag, element.name),
+            },
             message: format!("{message}{hint}"),
             skippable,
-        });
+        };
+        // A text may be read twice.
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     /// A valid value of an element; otherwise the problem is reported.
@@ -280,10 +312,49 @@ impl Translation<'_> {
         self.supported(element, regex)
     }
 
-    /// The label of an element.
+    /// The label of an element. It is not used if the name of the element changes: see
+    /// [`Self::changing_label`].
     pub(super) fn label(&mut self, element: &Element) -> Label {
-        let name = self.fixed_text(element, &element.name, "testname");
-        self.variables.program.label(&name)
+        let name = self.text(element, &element.name);
+        name.as_fixed().map_or(Label::default(), |name| self.variables.program.label(name))
+    }
+
+    /// The name of an element, if it is evaluated for each sample.
+    pub(super) fn changing_label(&mut self, element: &Element, transaction: bool) -> Option<Text> {
+        let name = text::parse(&element.name, &mut self.variables).ok()?;
+        if name.as_fixed().is_some() {
+            return None;
+        }
+        self.variables.program.labels.allow_runtime(transaction);
+        Some(name)
+    }
+
+    /// The variable with the number of completed iterations of a loop or thread group, if the plan
+    /// uses it.
+    pub(super) fn index(&mut self, name: &str) -> Option<Variable> {
+        let name = format!("__jm__{name}__idx");
+        self.mentioned.contains(&name).then(|| self.variables.variable(&name))
+    }
+
+    /// Whether a ForEach Controller may use the numbered values of a variable.
+    pub(super) fn is_list(&self, name: &str) -> bool {
+        self.any_list || self.lists.contains(name)
+    }
+
+    /// Makes constants `name_1`, `name_2` and so on variables, for a loop over them.
+    pub(super) fn define_list(&mut self, name: &str) {
+        let is_item = |known: &&String| {
+            let number = known.strip_prefix(name).map(|rest| rest.trim_start_matches('_'));
+            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let constants = &self.variables.constants;
+        let items: Vec<String> = constants.keys().filter(is_item).cloned().collect();
+        for item in items {
+            if let Some(value) = self.variables.constants.get(&item).cloned() {
+                self.variables.changed.insert(item.clone());
+                self.variables.define(&item, Text::fixed(value));
+            }
+        }
     }
 }
 
@@ -299,8 +370,12 @@ struct Names {
     changed: BTreeSet<String>,
     /// All names after `${`.
     mentioned: BTreeSet<String>,
-    /// `__setProperty` is called.
-    sets_properties: bool,
+    /// Properties that `__setProperty` sets, or any.
+    set_properties: BTreeSet<String>,
+    sets_any_property: bool,
+    /// Lists of ForEach Controllers: their variables, or any.
+    lists: BTreeSet<String>,
+    any_list: bool,
 }
 
 impl Names {
@@ -313,6 +388,12 @@ impl Names {
             "RegexExtractor" => vec![element.text("RegexExtractor.refname")],
             "CounterConfig" => vec![element.text("CounterConfig.name")],
             "RandomVariableConfig" => vec![element.text("variableName")],
+            "ForeachController" => {
+                let input = element.text("ForeachController.inputVal").trim();
+                self.any_list |= input.contains("${");
+                self.lists.insert(input.to_owned());
+                vec![element.text("ForeachController.returnVal")]
+            }
             "UserParameters" => element.properties.texts("UserParameters.names").collect(),
             _ => Vec::new(),
         };
@@ -338,12 +419,20 @@ impl Names {
             let rest = &text[at + 2..];
             let end = rest.find(['}', '(']).unwrap_or(rest.len());
             let name = rest[..end].trim();
-            if !name.starts_with("__") {
+            if !name.starts_with("__") || name.starts_with("__jm__") {
                 let end = rest.find('}').unwrap_or(rest.len());
                 self.mentioned.insert(rest[..end].trim().to_owned());
                 continue;
             }
-            self.sets_properties |= name == "__setProperty";
+            if name == "__setProperty" {
+                let argument = rest.get(end + 1..).unwrap_or_default();
+                let property = argument.split([',', ')']).next().unwrap_or_default().trim();
+                if property.contains(['$', '\\']) {
+                    self.sets_any_property = true;
+                } else {
+                    self.set_properties.insert(property.to_owned());
+                }
+            }
             if let Some(index) = functions::variable_argument(name)
                 && let Some(arguments) = rest.get(end + 1..)
             {

@@ -27,6 +27,8 @@ pub(super) struct Element {
     pub(super) enabled: bool,
     /// Line of its opening tag, from 1.
     pub(super) line: u64,
+    /// Number of the included file that has it; 0 is the plan itself.
+    pub(super) file: u32,
     /// Its properties.
     pub(super) properties: Properties,
     /// Children.
@@ -103,6 +105,31 @@ impl Element {
         self.properties.text(name)
     }
 
+    /// Its file and line, by which elements differ.
+    pub(super) fn place(&self) -> (u32, u64) {
+        (self.file, self.line)
+    }
+
+    /// Sets the file of the element and its children.
+    pub(super) fn set_file(&mut self, file: u32) {
+        self.file = file;
+        self.children.iter_mut().for_each(|child| child.set_file(file));
+    }
+
+    /// A copy without children.
+    pub(super) fn clone_alone(&self) -> Self {
+        Self {
+            tag: self.tag.clone(),
+            class: self.class.clone(),
+            name: self.name.clone(),
+            enabled: self.enabled,
+            line: self.line,
+            file: self.file,
+            properties: self.properties.clone(),
+            children: Vec::new(),
+        }
+    }
+
     /// Whether a property is `true`.
     pub(super) fn is(&self, name: &str) -> bool {
         self.text(name).eq_ignore_ascii_case("true")
@@ -121,6 +148,19 @@ pub(super) fn is_true(text: &str, default: bool) -> bool {
 pub(super) fn enabled(elements: &[Element]) -> Vec<&Element> {
     let mut found = Vec::new();
     for element in elements.iter().filter(|element| element.enabled) {
+        found.push(element);
+        found.extend(enabled(&element.children));
+    }
+    found
+}
+
+/// Likewise, without test fragments directly below: only elements that may be executed.
+pub(super) fn reached(plan: &Element) -> Vec<&Element> {
+    let is_reached = |e: &&Element| {
+        e.enabled && !matches!(e.class.as_str(), "TestFragmentController" | "WorkBench")
+    };
+    let mut found = Vec::new();
+    for element in plan.children.iter().filter(is_reached) {
         found.push(element);
         found.extend(enabled(&element.children));
     }

@@ -17,8 +17,10 @@ pub(super) struct Variables<'p> {
     pub(super) changed: BTreeSet<String>,
     /// Properties of the command line.
     pub(super) properties: BTreeMap<String, String>,
-    /// The plan sets properties: they are read while the plan runs.
-    pub(super) sets_properties: bool,
+    /// Properties that the plan sets: they are read while the plan runs.
+    pub(super) set_properties: BTreeSet<String>,
+    /// The plan sets properties whose names are unknown before it runs.
+    pub(super) sets_any_property: bool,
     /// Folder of relative files.
     pub(super) folder: PathBuf,
 }
@@ -30,6 +32,11 @@ impl Variables<'_> {
             Some(value) => Text::fixed(value.clone()),
             None => Text::from_parts([TextPart::Variable(self.program.variable(name))]),
         }
+    }
+
+    /// Whether a property may change while the plan runs.
+    pub(super) fn property_changes(&self, name: &str) -> bool {
+        self.sets_any_property || self.set_properties.contains(name.trim())
     }
 
     /// The changing variable of this name.

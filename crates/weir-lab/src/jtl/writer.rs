@@ -1,7 +1,7 @@
 //! Writes samples as rows of a results file during a run.
 
 use super::{HEADER, Row};
-use crate::program::Program;
+use crate::program::{Labels, Program};
 use crate::record::{Clock, Sink};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ struct Shared {
     /// The output, or the first write error.
     target: Mutex<io::Result<Box<dyn Write + Send>>>,
     /// Names that samples refer to.
-    labels: Vec<String>,
+    labels: Labels,
     groups: Vec<String>,
     clock: Clock,
 }
@@ -120,7 +120,10 @@ impl Shared {
             time_stamp: start,
             // A transaction without its pauses ends before its last sample.
             elapsed: since(sample.end),
-            label: Cow::Borrowed(name(&self.labels, sample.label.0)),
+            label: match self.labels.known(sample.label) {
+                Some(known) => Cow::Borrowed(known),
+                None => Cow::Owned(self.labels.name(sample.label, str::to_owned)),
+            },
             code: code.into(),
             message,
             thread: format!("{group} {}-{}", sample.group + 1, sample.user + 1).into(),

@@ -30,7 +30,7 @@ fn slowed(steps: Vec<Step>, max_rate: f64) -> Vec<Step> {
             let per_minute = Text::fixed(format!("{}", max_rate * 60.0));
             all.push(Step::Throughput { per_minute, of: ThroughputOf::AllUsersShared });
         }
-        if let Some(inner) = step.inner_mut() {
+        for inner in step.branches_mut() {
             *inner = slowed(std::mem::take(inner), max_rate);
         }
         all.push(step);

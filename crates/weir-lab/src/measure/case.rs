@@ -5,7 +5,7 @@ use super::windows::Windows;
 use super::{Method, RoundConditions, Settings};
 use crate::engine::RateStep;
 use crate::figures::Times;
-use crate::program::{Label, Program};
+use crate::program::{Label, Labels, Program};
 use crate::protocol::{
     MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stabilise, Stage,
     fixed,
@@ -27,7 +27,7 @@ pub struct Case {
     /// Its name, factors, attributes and published figures.
     pub cell: Cell,
     /// The program's labels.
-    pub labels: Vec<String>,
+    pub labels: Labels,
     /// Labels of transactions, which repeat requests.
     pub transactions: Vec<Label>,
     /// Offered requests per second of an open model, and its pacing quantum.
@@ -52,8 +52,8 @@ impl Case {
     #[must_use]
     pub fn new(name: &str, program: &Program) -> Self {
         let open = program.groups.iter().any(|group| {
-            use crate::program::Executor::{ArrivalRate, FindMax};
-            matches!(group.executor, ArrivalRate(_) | FindMax(_))
+            use crate::program::Executor::{ArrivalRate, Arrivals, FindMax};
+            matches!(group.executor, ArrivalRate(_) | FindMax(_) | Arrivals(_))
         });
         Self {
             cell: Cell {
@@ -261,7 +261,8 @@ impl Progress {
         let invalid = self.invalid.iter().map(|(round, _)| round);
         let last = self.counted.back().into_iter().chain(invalid).max_by_key(|round| round.number);
         let event = |error| {
-            let Failure { kind, label, message, at, .. } = Failure::new(error, &self.case.labels);
+            let Failure { kind, label, message, at, .. } =
+                Failure::new(error, &self.case.labels.names());
             (start + at, format!("{label}: {kind}: {message}"))
         };
         let errors = last.into_iter().flat_map(|round| &round.total.sum().first_errors);
@@ -322,7 +323,7 @@ impl Progress {
                     log.any(|round| round.number == number && round.used == RoundUse::Recorded)
                 };
                 let shown = || self.counted.iter().filter(|round| recorded(round.number));
-                let names = &self.case.labels;
+                let names = &self.case.labels.names();
                 let figures = shown().map(|round| figures(round.number, &round.total, names));
                 cell.recorded = figures.collect();
                 self.fill(cell, shown());
@@ -367,7 +368,7 @@ impl Progress {
         });
         if is_divided {
             cell.interval = evaluated.interval;
-            cell.recorded = self.windows.figures(&self.case.labels);
+            cell.recorded = self.windows.figures(&self.case.labels.names());
         }
         let unsteady = evaluated.unsteady.clone().filter(|_| self.case.constant);
         if let Method::Fixed { .. } = settings.method {
@@ -388,7 +389,7 @@ impl Progress {
             total.merge(&round.total);
             observed.merge(&round.observed);
         }
-        cell.labels = total.figures(&self.case.labels);
+        cell.labels = total.figures(&self.case.labels.names());
         cell.window = total.window();
         let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
         let busiest = total.busiest_loop();
@@ -425,7 +426,7 @@ impl Progress {
             .sum()
             .first_errors
             .iter()
-            .map(|error| Failure::new(error, &self.case.labels))
+            .map(|error| Failure::new(error, &self.case.labels.names()))
             .collect();
     }
 }

@@ -22,7 +22,9 @@ pub fn size(program: &Program) -> Option<RoundSize> {
             | Executor::ArrivalRate(ArrivalRate { stages, .. }) => {
                 seconds = seconds.max(stages.iter().map(|s| s.duration.as_secs_f64()).sum());
             }
-            Executor::FindMax(_) => return None,
+            Executor::Planned(planned) => seconds = seconds.max(planned.end().as_secs_f64()),
+            Executor::Arrivals(times) => seconds = seconds.max(times.length().as_secs_f64()),
+            Executor::FindMax(_) | Executor::UsersAtStart(_) => return None,
         }
     }
     match (iterations, seconds > 0.0) {
@@ -67,7 +69,15 @@ fn scale(executor: &mut Executor, factor: f64) {
         Executor::RampingVus { stages, .. } | Executor::ArrivalRate(ArrivalRate { stages, .. }) => {
             stages.iter_mut().for_each(|stage| stage.duration = time(stage.duration));
         }
-        Executor::FindMax(_) => {}
+        Executor::Planned(planned) => {
+            for span in &mut planned.spans {
+                (span.start, span.end) = (time(span.start), time(span.end));
+            }
+        }
+        Executor::Arrivals(times) => {
+            times.stages.iter_mut().for_each(|stage| stage.duration = time(stage.duration));
+        }
+        Executor::FindMax(_) | Executor::UsersAtStart(_) => {}
     }
 }
 
@@ -145,8 +155,8 @@ pub(super) fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;
     for step in steps {
         count += match step {
-            Step::Request(_) => 1.0,
-            Step::Loop { .. } | Step::Once(_) => return None,
+            Step::Request(_) | Step::Local(_) => 1.0,
+            Step::Loop { .. } | Step::Once(_) | Step::Control(_) | Step::Flow(_) => return None,
             Step::Transaction { steps, .. } => requests(steps)?,
             _ => 0.0,
         };
@@ -173,6 +183,7 @@ mod tests {
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
             new_user: false,
+            index: None,
         };
         Program { groups: executors.into_iter().map(group).collect(), ..Program::default() }
     }
@@ -236,8 +247,13 @@ mod tests {
             })]);
             let label = open.label("both");
             let steps = Vec::new();
-            open.groups[0].steps =
-                vec![Step::Transaction { label, with_pauses: false, parent_only: false, steps }];
+            open.groups[0].steps = vec![Step::Transaction {
+                label,
+                name: None,
+                with_pauses: false,
+                parent_only: false,
+                steps,
+            }];
             open
         };
         assert_eq!(rate(&open(50.0)), None, "no request, no rate");

@@ -14,7 +14,7 @@ fn case(name: &str, size: RoundSize) -> Case {
             factors: vec![Factor { name: "of".to_owned(), value: name.to_owned() }],
             ..Cell::default()
         },
-        labels: vec!["hello".to_owned()],
+        labels: ["hello"].into_iter().collect(),
         transactions: Vec::new(),
         rate: None,
         allowed_lag: Duration::ZERO,

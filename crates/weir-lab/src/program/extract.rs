@@ -33,6 +33,8 @@ pub enum DerivedVariable {
     Match(u32),
     /// Group `n` of the chosen match, 0 is the entire match (`name_g1`).
     Group(u32),
+    /// All matches, with `number` -1, for a loop over them.
+    All,
 }
 
 /// Extraction method.
@@ -90,6 +92,12 @@ impl Extractor {
                 DerivedVariable::Match(number) => {
                     let at = (number as usize).checked_sub(1);
                     at.and_then(|at| found.get(at)).map(|found| self.text_of(found))
+                }
+                DerivedVariable::All => {
+                    let all = if self.number < 0 { found.as_slice() } else { &[] };
+                    let all = all.iter().map(|found| self.text_of(found)).collect();
+                    scope.values.set_list(*variable, all);
+                    continue;
                 }
                 DerivedVariable::Group(group) => {
                     chosen.and_then(|at| found[at].get(group as usize).cloned())

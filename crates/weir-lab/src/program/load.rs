@@ -1,5 +1,6 @@
 //! Executors: number of users or iterations, and their start.
 
+use super::{Scope, Text};
 use std::time::Duration;
 
 /// Schedule of the users or iterations of a group.
@@ -13,6 +14,8 @@ pub enum Executor {
         start: u32,
         /// Stages, one after the other.
         stages: Vec<Stage>,
+        /// Iterations after which a user is replaced by a new one; `None` is endless.
+        iterations: Option<u64>,
     },
     /// `shared-iterations`: users share a number of iterations (ab's `-n`).
     SharedIterations {
@@ -26,6 +29,12 @@ pub enum Executor {
     /// `constant-arrival-rate` and `ramping-arrival-rate`: an open model. Iterations start by a
     /// schedule, independent of the server.
     ArrivalRate(ArrivalRate),
+    /// JMeter's thread group with texts that are evaluated when the group starts.
+    UsersAtStart(Box<UsersAtStart>),
+    /// Users that each have their own start and end.
+    Planned(Planned),
+    /// JMeter's open model: each iteration is a new user.
+    Arrivals(ArrivalTimes),
     /// `find-max`: the highest rate that meets an objective.
     FindMax(FindMax),
 }
@@ -41,6 +50,112 @@ pub struct Users {
     pub iterations: Option<u64>,
     /// Time after the start of the group from which on no step starts.
     pub duration: Option<Duration>,
+}
+
+/// Texts for [`Users`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsersAtStart {
+    /// Number of users.
+    pub users: Text,
+    /// Seconds of the ramp-up time.
+    pub ramp: Text,
+    /// Iterations of each user; endless if negative.
+    pub iterations: Text,
+    /// Seconds after the start of the group from which on no step starts; endless if empty or 0.
+    pub duration: Text,
+}
+
+impl UsersAtStart {
+    /// The users at this moment. An invalid number is 0, as in JMeter.
+    #[must_use]
+    pub fn evaluate(&self, scope: &mut Scope<'_>) -> Users {
+        let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let duration = seconds(self.duration.integer(scope));
+        Users {
+            users: u32::try_from(self.users.integer(scope)).unwrap_or(0),
+            ramp: seconds(self.ramp.integer(scope)),
+            iterations: u64::try_from(self.iterations.integer(scope)).ok(),
+            duration: (!duration.is_zero()).then_some(duration),
+        }
+    }
+}
+
+/// Users that each have their own start and end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// One for each user.
+    pub spans: Vec<Span>,
+    /// Iterations of each user; `None` is endless.
+    pub iterations: Option<u64>,
+}
+
+impl Planned {
+    /// End of the last user.
+    #[must_use]
+    pub fn end(&self) -> Duration {
+        self.spans.iter().map(|span| span.end).max().unwrap_or_default()
+    }
+}
+
+/// Start and end of a user, after the start of its group. No step starts after the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Start.
+    pub start: Duration,
+    /// End.
+    pub end: Duration,
+}
+
+/// Times of arrivals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrivalTimes {
+    /// Stages, one after the other.
+    pub stages: Vec<ArrivalStage>,
+    /// As for [`ArrivalRate`].
+    pub quantum: Duration,
+    /// Largest number of users at the same time. Further arrivals are dropped.
+    pub max_in_flight: u32,
+}
+
+impl ArrivalTimes {
+    /// End of the last stage.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.duration).sum()
+    }
+}
+
+/// Arrivals with a linear rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrivalStage {
+    /// Length.
+    pub duration: Duration,
+    /// Arrivals per second at the start.
+    pub from: f64,
+    /// Arrivals per second at the end.
+    pub to: f64,
+    /// Random times; their number is exact.
+    pub random: bool,
+}
+
+impl ArrivalStage {
+    /// Number of arrivals: complete ones.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        ((self.from + self.to) / 2.0 * self.duration.as_secs_f64() + 1e-6).max(0.0) as u64
+    }
+
+    /// Time at which this part of the area below the rate is reached, in seconds.
+    #[must_use]
+    pub fn time_of(&self, area: f64) -> f64 {
+        let length = self.duration.as_secs_f64();
+        let slope = (self.to - self.from) / length.max(1e-9);
+        if (self.to - self.from).abs() < 1e-4 * (self.from + self.to) / 2.0 {
+            return area / ((self.from + self.to) / 2.0);
+        }
+        let root = (self.from * self.from + 2.0 * slope * area).max(0.0).sqrt();
+        (root - self.from) / slope
+    }
 }
 
 /// A linear change to a target.

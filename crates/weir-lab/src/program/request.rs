@@ -9,8 +9,10 @@ use std::time::Duration;
 /// A request, with the checks and extractors of its response.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Label of its samples.
+    /// Label of its samples, unless it changes.
     pub label: Label,
+    /// Label that is evaluated for each sample.
+    pub name: Option<Text>,
     /// The method in upper case.
     pub method: String,
     /// The URL.
@@ -158,6 +160,7 @@ impl Request {
     pub fn get(label: Label, origin: Origin, target: Text) -> Self {
         Self {
             label,
+            name: None,
             method: "GET".to_owned(),
             url: Url::Parts { origin, target },
             headers: Vec::new(),

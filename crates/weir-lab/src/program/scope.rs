@@ -1,6 +1,6 @@
 //! Evaluation scope of texts: the values of a user, and the state shared by all users.
 
-use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable};
+use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable, condition};
 use crate::form::form_encode;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -21,6 +21,8 @@ pub struct State {
     feeders: Vec<Vec<AtomicU64>>,
     /// Initial values of variables.
     initial: Vec<Option<String>>,
+    /// Variables by name.
+    names: HashMap<String, Variable>,
 }
 
 /// State of one user.
@@ -37,6 +39,8 @@ pub struct Values {
     counters: Vec<u64>,
     /// Consumed rows of each feeder with the scope of a user.
     feeders: Vec<u64>,
+    /// Numbered values (`name_1`, `name_2`…) of variables, for loops over them.
+    lists: HashMap<Variable, Vec<String>>,
 }
 
 /// Evaluation scope of one user.
@@ -63,6 +67,7 @@ impl State {
             counters: zeros(program.counters.len()),
             feeders: zeros(program.feeders.len()),
             initial: vec![None; program.variables.len()],
+            names: program.variables.iter().cloned().zip((0..).map(Variable)).collect(),
         };
         let mut values = Values::new(program, &state, 0, 0, 0);
         for (variable, text) in &program.initial {
@@ -81,6 +86,12 @@ impl State {
         self.properties.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
+    /// All properties.
+    pub(crate) fn properties(&self) -> Vec<(String, String)> {
+        let all = self.properties.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// Sets a property and returns its previous value.
     pub fn set_property(&self, name: String, value: String) -> Option<String> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner).insert(name, value)
@@ -97,6 +108,7 @@ impl Values {
             random: fastrand::Rng::with_seed(seed),
             counters: vec![0; program.counters.len()],
             feeders: vec![0; program.feeders.len()],
+            lists: HashMap::new(),
         }
     }
 
@@ -110,6 +122,11 @@ impl Values {
         if let Some(slot) = self.variables.get_mut(variable.0 as usize) {
             *slot = value;
         }
+    }
+
+    /// Sets the numbered values of a variable, the first one `name_1`.
+    pub fn set_list(&mut self, variable: Variable, values: Vec<String>) {
+        self.lists.insert(variable, values);
     }
 
     /// Number of the user in its group, from 0.
@@ -184,6 +201,11 @@ impl Scope<'_> {
                 }
             }
             Function::FormEncode(text) => out.push_str(&form_encode(&text.render(self))),
+            Function::Condition(text) => {
+                // As in JMeter: a script that cannot be evaluated is not true.
+                let is_true = condition(&text.render(self)).unwrap_or(false);
+                let _ = write!(out, "{is_true}");
+            }
             Function::SetProperty { name, value, return_old } => {
                 let name = name.render(self).into_owned();
                 let value = value.render(self).into_owned();
@@ -209,6 +231,25 @@ impl Scope<'_> {
             };
             out.push(character);
         }
+    }
+
+    /// All variables with a value.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let all = self.program.variables.iter().zip(&self.values.variables);
+        all.filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect()
+    }
+
+    /// Item `number` of the list `name`: the value of the variable `name_number`, or `namenumber`
+    /// without separator.
+    pub fn item(&self, name: &str, separator: bool, number: u64) -> Option<&str> {
+        let between = if separator { "_" } else { "" };
+        let variable = self.state.names.get(format!("{name}{between}{number}").as_str());
+        if let Some(value) = variable.and_then(|variable| self.values.get(*variable)) {
+            return Some(value);
+        }
+        let list = self.state.names.get(name).filter(|_| separator);
+        let list = list.and_then(|variable| self.values.lists.get(variable))?;
+        list.get(usize::try_from(number.checked_sub(1)?).ok()?).map(String::as_str)
     }
 
     /// Returns the next value of a counter and sets its variable.

@@ -69,6 +69,8 @@ pub enum Function {
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
     FormEncode(Text),
+    /// `true` or `false`: a condition in JavaScript, see [`super::condition`].
+    Condition(Text),
     /// Sets a property (`__setProperty`); the result is empty or the previous value.
     SetProperty {
         /// Its name.
@@ -176,6 +178,11 @@ impl Text {
         let mut out = String::new();
         self.write(scope, &mut out);
         Cow::Owned(out)
+    }
+
+    /// Whether the current text is `true`.
+    pub fn is_true(&self, scope: &mut Scope<'_>) -> bool {
+        self.render(scope).trim().eq_ignore_ascii_case("true")
     }
 
     /// The current text as a number; 0 if invalid.

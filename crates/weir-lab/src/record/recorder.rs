@@ -1,7 +1,7 @@
 //! Recorder of a core.
 
 use super::machine::{RunQueue, WallClock};
-use super::{FirstError, Interval, MAX_FIRST_ERRORS, MAX_TIME, Sink};
+use super::{FirstError, Interval, MAX_FIRST_ERRORS, MAX_TIME, Sink, Tally};
 use crate::program::Label;
 use crate::sample::{ErrorKind, Outcome, Sample};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Adds up the samples of one loop, on the loop's thread.
 pub struct Recorder {
     interval: Interval,
+    /// Number of labels that are known before the run.
+    labels: usize,
     open: bool,
     sink: Option<Sink>,
     /// Number of kept failed samples.
@@ -28,6 +30,7 @@ impl Recorder {
     pub fn new(labels: usize, open: bool, now: u64, sink: Option<Sink>) -> Self {
         Self {
             interval: Interval::new(now / NANOS, labels, open),
+            labels,
             open,
             sink,
             shown: HashMap::new(),
@@ -45,16 +48,18 @@ impl Recorder {
     /// A sample starts.
     #[inline]
     pub fn start_sample(&mut self, label: Label) {
-        if let Some(tally) = self.interval.labels.get_mut(label.0 as usize) {
-            tally.started += 1;
-        }
+        self.tally(label).started += 1;
     }
 
-    /// Removes a started sample that was not sent after all.
-    pub fn withdraw(&mut self, label: Label) {
-        if let Some(tally) = self.interval.labels.get_mut(label.0 as usize) {
-            tally.started = tally.started.saturating_sub(1);
+    /// The sums of a label, which may be new.
+    #[inline]
+    fn tally(&mut self, label: Label) -> &mut Tally {
+        let at = label.0 as usize;
+        if at >= self.interval.labels.len() {
+            let open = self.open;
+            self.interval.labels.resize_with(at + 1, || Tally::new(open));
         }
+        &mut self.interval.labels[at]
     }
 
     /// Adds offered and dropped iterations of an open model.
@@ -81,7 +86,7 @@ impl Recorder {
         if let Some(sink) = &mut self.sink {
             sink(sample);
         }
-        let Some(tally) = self.interval.labels.get_mut(sample.label.0 as usize) else { return };
+        let tally = self.tally(sample.label);
         match sample.outcome {
             Outcome::Ok => tally.ok += 1,
             Outcome::Expected => tally.expected += 1,
@@ -131,7 +136,7 @@ impl Recorder {
     /// Returns the figures since the last report and restarts at `now`.
     pub fn take_interval(&mut self, now: u64, in_flight: u64, users: u64) -> Interval {
         // The report belongs to the second that ends slightly before `now`.
-        let next = Interval::new(now / NANOS, self.interval.labels.len(), self.open);
+        let next = Interval::new(now / NANOS, self.labels, self.open);
         let mut interval = mem::replace(&mut self.interval, next);
         let cpu = thread_time();
         let (cpu_before, then) = mem::replace(&mut self.last_interval, (cpu, now));

@@ -164,6 +164,7 @@ pub(super) fn group(
         delay: load.delay,
         steps: load.pacing.map(Step::Pacing).into_iter().chain(steps).collect(),
         on_error: load.on_error,
+        index: None,
         cookies: match (load.cookies, load.new_user) {
             (false, _) => Cookies::Ignored,
             (true, false) => Cookies::Kept,
@@ -197,7 +198,8 @@ fn executor(fields: &Fields<'_>, load: &Load, report: &mut Diagnostics) -> Optio
             duration: load.duration,
         }),
         "ramping-vus" => {
-            Executor::RampingVus { start: load.vus.unwrap_or(0), stages: stages(fields)? }
+            let (start, stages) = (load.vus.unwrap_or(0), stages(fields)?);
+            Executor::RampingVus { start, stages, iterations: None }
         }
         "shared-iterations" => Executor::SharedIterations {
             vus: load.vus?,

@@ -150,6 +150,7 @@ fn request(
     };
     Some(Request {
         label: program.label(&name),
+        name: None,
         method,
         url,
         headers,

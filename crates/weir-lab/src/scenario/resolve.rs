@@ -297,7 +297,7 @@ fn groups(
             let mut all = feed(std::slice::from_ref(*request), program);
             all.extend(own.iter().cloned());
             let label = own.iter().find_map(|step| match step {
-                Step::Request(request) => program.labels.get(request.label.0 as usize).cloned(),
+                Step::Request(request) => Some(program.labels.name(request.label, str::to_owned)),
                 _ => None,
             });
             let name = format!("{}{number}", label.unwrap_or_default());

@@ -190,7 +190,7 @@ fn values_of_the_matrix_stand_alone_within_texts_and_as_sizes() {
     let [Step::Request(request)] = program.groups[0].steps.as_slice() else { panic!("steps") };
     let Url::Parts { target, .. } = &request.url else { panic!("parts") };
     assert_eq!(target.as_fixed(), Some("/3/${n}/2000"));
-    assert_eq!(program.labels, ["a 3"]);
+    assert_eq!(program.labels.names(), ["a 3"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn executors_have_their_settings() {
         panic!("a rate")
     };
     assert_eq!((start, stages[0].target, backlog), (20.0, 20.0, 200));
-    let Executor::RampingVus { start: 0, stages } =
+    let Executor::RampingVus { start: 0, stages, .. } =
         executor("{executor: ramping-vus, stages: [{duration: 5s, target: 9}]}")
     else {
         panic!("users")

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
+mod controllers;
 mod models;
 mod plan;
 mod protocols;

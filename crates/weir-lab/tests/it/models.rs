@@ -34,6 +34,7 @@ fn ramping_users_follow_their_stages() {
             Stage { duration: MILLIS(1000), target: 20.0 },
             Stage { duration: MILLIS(1000), target: 2.0 },
         ],
+        iterations: None,
     };
     let mut most = Vec::new();
     let mut one = program(executor, vec![step(get(&server.origin(), "/delay/20"))]);

@@ -138,7 +138,7 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
             }],
             ..Cell::default()
         },
-        labels: vec!["say hello".to_owned()],
+        labels: ["say hello"].into_iter().collect(),
         transactions: Vec::new(),
         rate: None,
         allowed_lag: Duration::ZERO,

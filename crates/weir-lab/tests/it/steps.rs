@@ -149,14 +149,14 @@ fn cookies_have_the_lifetime_of_their_setting() {
     assert_eq!(denied(Cookies::KeptForIteration, false, once()), 2);
     assert_eq!(denied(Cookies::KeptForIteration, false, vec![login(), private()]), 0);
     let before = server.connections();
-    assert_eq!(denied(Cookies::Kept, true, once()), 2);
+    assert_eq!(denied(Cookies::Kept, true, once()), 0, "cookies have a setting of their own");
     assert_eq!(server.connections() - before, 4, "each iteration is a new user's");
 }
 
 #[test]
 fn on_error_is_followed() {
     let server = Server::start();
-    let seen = |on_error| {
+    let seen_with = |on_error, teardown_after_stop| {
         let before = server.targets().len();
         let steps = vec![
             step(get(&server.origin(), "/")),
@@ -167,16 +167,19 @@ fn on_error_is_followed() {
         first.on_error = on_error;
         let mut last = group(closed(1, 1), vec![step(get(&server.origin(), "/early"))]);
         last.phase = Phase::Teardown;
-        let program = Program { groups: vec![first, last], ..Program::default() };
+        let groups = vec![first, last];
+        let program = Program { groups, teardown_after_stop, ..Program::default() };
         let summary = run(program);
         (server.targets()[before..].join(" "), summary.stopped)
     };
+    let seen = |on_error| seen_with(on_error, true);
     let whole = "/ /status/500 /json";
     assert_eq!(seen(OnError::Continue), (format!("{whole} {whole} /early"), false));
     let cut = "/ /status/500";
     assert_eq!(seen(OnError::NextIteration), (format!("{cut} {cut} /early"), false));
     assert_eq!(seen(OnError::StopUser), (format!("{cut} /early"), false));
     assert_eq!(seen(OnError::StopRun), (format!("{cut} /early"), true));
+    assert_eq!(seen_with(OnError::StopRun, false), (cut.to_owned(), true));
 }
 
 #[test]
@@ -239,6 +242,7 @@ fn a_transaction_is_its_samples_together() {
         let label = program.label("all");
         program.groups[0].steps = vec![Step::Transaction {
             label,
+            name: None,
             with_pauses,
             parent_only,
             steps: vec![

@@ -1,7 +1,7 @@
 //! Transactions: several samples as one.
 
 use super::User;
-use crate::program::Label;
+use crate::program::{Label, Text};
 use crate::sample::{ErrorKind, Outcome, Sample};
 
 /// An open transaction.
@@ -52,8 +52,13 @@ impl Transaction {
 }
 
 impl User {
-    pub(super) fn start_transaction(&mut self, label: Label, with_pauses: bool, parent_only: bool) {
-        self.events.recorder.borrow_mut().start_sample(label);
+    pub(super) fn start_transaction(
+        &mut self,
+        (label, name): (Label, Option<&Text>),
+        with_pauses: bool,
+        parent_only: bool,
+    ) {
+        let label = name.map_or(label, |name| self.label(name, true));
         self.transactions.push(Transaction {
             label,
             with_pauses,
@@ -63,13 +68,35 @@ impl User {
         });
     }
 
-    /// Ends the innermost transaction. A transaction without samples is not counted.
+    /// Ends the innermost transaction.
     pub(super) fn end_transaction(&mut self) {
+        self.count_transaction(false);
+    }
+
+    /// Ends the innermost transaction in the middle: it has the success of the last sample.
+    pub(super) fn interrupt_transaction(&mut self) {
+        self.count_transaction(true);
+    }
+
+    /// Ends the innermost transaction, which does not count.
+    pub(super) fn drop_transaction(&mut self) {
+        self.transactions.pop();
+    }
+
+    fn count_transaction(&mut self, interrupted: bool) {
         let Some(ended) = self.transactions.pop() else { return };
-        let mut recorder = self.events.recorder.borrow_mut();
-        if ended.samples == 0 || self.transactions.iter().any(|outer| outer.parent_only) {
-            return recorder.withdraw(ended.label);
+        let in_parent = self.transactions.iter().any(|outer| outer.parent_only);
+        // As in JMeter: before the first sampler of a user, only a transaction that replaces its
+        // samples is counted.
+        if in_parent || self.samplers == 0 && !ended.parent_only {
+            return;
         }
+        let last_success = self.last_success;
+        if ended.parent_only {
+            self.set_success(ended.failed == 0);
+        }
+        let mut recorder = self.events.recorder.borrow_mut();
+        recorder.start_sample(ended.label);
         let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
         let (group_users, all_users) = self.events.active(self.group.index);
         let (samples, failed) = (ended.samples, ended.failed);
@@ -80,7 +107,7 @@ impl User {
         } else {
             String::new()
         };
-        let good = failed == 0;
+        let good = if interrupted && !ended.parent_only { last_success } else { failed == 0 };
         let sample = Sample {
             label: ended.label,
             group: self.group.index as u32,
@@ -94,6 +121,7 @@ impl User {
             outcome: if good { Outcome::Ok } else { Outcome::Error(ErrorKind::Transaction) },
             // As in JMeter: only a transaction that replaces its samples has their status.
             status: match (good, ended.parent_only) {
+                (true, false) if interrupted => 0,
                 (true, _) => 200,
                 (false, true) => ended.status,
                 (false, false) => 0,

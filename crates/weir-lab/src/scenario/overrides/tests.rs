@@ -42,7 +42,7 @@ fn requests_and_loads_of_other_cells_are_left_out() {
     assert_eq!(names.len(), 10, "{names:?}");
     assert!(!names.iter().any(|name| name.starts_with("kind=made users=2")), "{names:?}");
     let made = scenario.cells.last().unwrap();
-    assert_eq!(made.program.labels, ["made"]);
+    assert_eq!(made.program.labels.names(), ["made"]);
     assert!(
         matches!(made.program.groups[..], [ref one] if matches!(one.executor, Executor::SharedIterations { vus: 3, .. }))
     );
@@ -86,7 +86,7 @@ fn a_file_without_a_quick_level_is_shortened() {
     let text = FILE.split("levels:").next().unwrap();
     let quick = load(text, &Overrides { level: Level::Quick, ..Overrides::default() }).unwrap();
     let plain: Vec<&Cell> =
-        quick.cells.iter().filter(|cell| cell.program.labels[0] == "plain").collect();
+        quick.cells.iter().filter(|cell| cell.program.labels.names()[0] == "plain").collect();
     assert_eq!((plain.len(), &quick.method), (4, &Method::Once), "users 1 and 3, two cases");
     let Executor::Users(users) = &plain[0].program.groups[0].executor else { panic!("users") };
     assert_eq!(users.duration, Some(Duration::from_secs(5)));

@@ -82,8 +82,8 @@ impl Load<'_> {
             clock,
             ..Options::default()
         };
-        let names = self.program.labels.clone();
-        let mut total = Total::new(names.len(), self.open);
+        let labels = self.program.labels.clone();
+        let mut total = Total::new(labels.len(), self.open);
         let (mut observed, mut written) = (Vec::new(), Ok(()));
         let mut progress = Progress::new(self.json);
         if let Some(measurement) = &mut measurement
@@ -112,7 +112,7 @@ impl Load<'_> {
         if let (Some(writer), Some(path)) = (&writer, self.jtl) {
             writer.finish().with_context(|| path.display().to_string())?;
         }
-        Ok(Loaded { summary, total, names, observed })
+        Ok(Loaded { summary, total, names: labels.names(), observed })
     }
 }
 

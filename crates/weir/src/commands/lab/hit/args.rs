@@ -127,6 +127,7 @@ impl Args {
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
             new_user: false,
+            index: None,
         });
         Ok((program, origin))
     }

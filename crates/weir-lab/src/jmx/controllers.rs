@@ -1,0 +1,264 @@
+//! Logic controllers.
+
+use super::condition::condition_script;
+use super::scope::Scope;
+use super::text::TextError;
+use super::translate::Translation;
+use super::tree::Element;
+use crate::program::{
+    ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Gate, LoopCount, Pause, Step,
+    Text,
+};
+
+impl Translation<'_> {
+    /// Translates a controller; `false` if the element is none.
+    pub(super) fn controller<'e>(
+        &mut self,
+        element: &'e Element,
+        inner: &Scope<'e>,
+        steps: &mut Vec<Step>,
+    ) -> bool {
+        match element.class.as_str() {
+            // The children of the last three are the ones they refer to.
+            "GenericController"
+            | "RecordingController"
+            | "TestFragmentController"
+            | "ModuleController"
+            | "IncludeController" => {
+                let body = self.steps(element, inner);
+                if body.iter().any(|step| matches!(step, Step::Once(_))) {
+                    steps.push(ControllerKind::Simple.around(body));
+                } else {
+                    steps.extend(body);
+                }
+            }
+            "OnceOnlyController" => steps.push(Step::Once(self.steps(element, inner))),
+            "TransactionController" => {
+                let label = self.label(element);
+                let transaction = Step::Transaction {
+                    label,
+                    name: self.changing_label(element, true),
+                    with_pauses: self.switch(element, "TransactionController.includeTimers", true),
+                    parent_only: self.switch(element, "TransactionController.parent", false),
+                    steps: self.steps(element, inner),
+                };
+                // As in JMeter: a controller without children is executed once.
+                let is_empty = !element.children.iter().any(|c| c.enabled && is_executed(c));
+                steps.push(if is_empty { Step::Once(vec![transaction]) } else { transaction });
+            }
+            "SwitchController" => {
+                let selection = self.property(element, "SwitchController.value");
+                let (names, branches) = self.branches(element, inner, steps);
+                let kind = ControllerKind::Switch { selection, names };
+                steps.push(Controller { kind, branches }.into());
+            }
+            "InterleaveControl" | "RandomController" => self.choice(element, inner, steps),
+            "RandomOrderController" => {
+                let (_, branches) = self.branches(element, inner, steps);
+                steps.push(Controller { kind: ControllerKind::Shuffle, branches }.into());
+            }
+            _ => {
+                let Some(kind) = self.controller_kind(element) else { return false };
+                steps.push(kind.around(self.steps(element, inner)));
+            }
+        }
+        true
+    }
+
+    /// A controller with one branch; `None` if the element is none.
+    fn controller_kind(&mut self, element: &Element) -> Option<ControllerKind> {
+        Some(match element.class.as_str() {
+            "IfController" => ControllerKind::If {
+                condition: self.condition(element),
+                each_sample: self.switch(element, "IfController.evaluateAll", false),
+            },
+            "LoopController" => {
+                let loops = self.property(element, "LoopController.loops");
+                let is_forever = |count: &str| count.trim().parse::<i64>().is_ok_and(|n| n < 0);
+                ControllerKind::Loop {
+                    times: match loops.as_fixed() {
+                        Some(fixed) if is_forever(fixed) => LoopCount::Forever,
+                        _ => LoopCount::Count(loops),
+                    },
+                    index: self.index(&element.name),
+                    once: !self.switch(element, "LoopController.continue_forever", true),
+                }
+            }
+            "WhileController" => ControllerKind::While {
+                condition: self.property(element, "WhileController.condition"),
+                index: self.index(&element.name),
+            },
+            "ForeachController" => ControllerKind::ForEach(self.for_each(element)),
+            "ThroughputController" => match self.gates.get(&element.place()) {
+                Some(gate) => ControllerKind::Gate(*gate),
+                None => ControllerKind::Simple,
+            },
+            "RunTime" => ControllerKind::RunTime(self.property(element, "RunTime.seconds")),
+            "CriticalSectionController" => {
+                ControllerKind::Locked(self.property(element, "CriticalSectionController.lockName"))
+            }
+            _ => return None,
+        })
+    }
+
+    fn condition(&mut self, element: &Element) -> Text {
+        let condition = self.property(element, "IfController.condition");
+        if self.switch(element, "IfController.useExpression", false) {
+            return condition;
+        }
+        match condition_script(condition) {
+            Ok(condition) => condition,
+            Err(TextError { message, skippable: true }) => {
+                self.unsupported(element, &message);
+                Text::fixed("false")
+            }
+            Err(TextError { message, .. }) => {
+                self.invalid(element, &message);
+                Text::fixed("false")
+            }
+        }
+    }
+
+    fn for_each(&mut self, element: &Element) -> ForEach {
+        let output = self.fixed(element, "ForeachController.returnVal");
+        let input = self.property(element, "ForeachController.inputVal");
+        match input.as_fixed() {
+            Some(name) => {
+                let name = name.to_owned();
+                self.define_list(&name);
+                // Extractors keep their numbered values by the variable of this name.
+                self.variables.variable(&name);
+            }
+            None => self.define_list(""),
+        }
+        let has_end = element.properties.0.contains_key("ForeachController.endIndex");
+        ForEach {
+            input,
+            separator: self.switch(element, "ForeachController.useSeparator", true),
+            output: self.variables.variable(output.trim()),
+            start: self.property(element, "ForeachController.startIndex"),
+            end: has_end.then(|| self.property(element, "ForeachController.endIndex")),
+            index: self.index(&element.name),
+        }
+    }
+
+    /// An Interleave or Random Controller.
+    fn choice<'e>(&mut self, element: &'e Element, inner: &Scope<'e>, steps: &mut Vec<Step>) {
+        let by_sample = self.number(element, "InterleaveControl.style", 0) == 0;
+        let by_user = self.switch(element, "InterleaveControl.accrossThreads", false);
+        let order = match (element.class.as_str(), by_user) {
+            ("RandomController", _) => ChoiceOrder::Random,
+            (_, true) => ChoiceOrder::InTurnByUser,
+            (_, false) => ChoiceOrder::InTurn,
+        };
+        let (_, branches) = self.branches(element, inner, steps);
+        // Only matters for controllers with several samplers.
+        let by_sample = by_sample && branches.iter().any(|branch| samplers(branch) > 1);
+        if by_sample && branches.iter().flatten().any(has_transaction) {
+            let message = "the Lab does not support a Transaction Controller in a controller that \
+                           ignores sub-controller blocks";
+            self.unsupported(element, message);
+        }
+        steps.push(
+            Controller { kind: ControllerKind::Choose { order, by_sample }, branches }.into(),
+        );
+    }
+
+    /// The steps of each child that is a sampler or controller, and its name. Actions at the start of
+    /// each iteration are added to `steps`.
+    fn branches<'e>(
+        &mut self,
+        element: &'e Element,
+        inner: &Scope<'e>,
+        steps: &mut Vec<Step>,
+    ) -> (Vec<Text>, Vec<Vec<Step>>) {
+        let mut at_start = Vec::new();
+        self.steps_at_start(inner.level(), &mut at_start);
+        steps.extend(at_start.into_iter().rev());
+        let (mut names, mut branches) = (Vec::new(), Vec::new());
+        for child in element.children.iter().filter(|child| child.enabled) {
+            let mut branch = Vec::new();
+            self.step(child, inner, &mut branch);
+            if is_executed(child) {
+                names.push(self.text(child, &child.name));
+                branches.push(branch);
+            }
+        }
+        (names, branches)
+    }
+
+    /// A gate for each Throughput Controller of a level; it counts iterations of the level.
+    pub(super) fn gate(&mut self, element: &Element, steps: &mut Vec<Step>) {
+        let gate = match self.gates.get(&element.place()) {
+            Some(gate) => *gate,
+            None => {
+                let percent = self.number(element, "ThroughputController.style", 0) == 1;
+                let limit = match percent {
+                    true => "ThroughputController.percentThroughput",
+                    false => "ThroughputController.maxThroughput",
+                };
+                let limit = self.property(element, limit);
+                let per_user = self.switch(element, "ThroughputController.perThread", false);
+                let gate = self.variables.program.add_gate(Gate { percent, limit, per_user });
+                self.gates.insert(element.place(), gate);
+                gate
+            }
+        };
+        steps.push(Step::Decide(gate));
+    }
+
+    /// A flow control action.
+    pub(super) fn test_action(&mut self, element: &Element, steps: &mut Vec<Step>) {
+        let of_test = self.number(element, "ActionProcessor.target", 0) == 2;
+        let action = match (self.number(element, "ActionProcessor.action", 0), of_test) {
+            (0 | 2, false) => FlowAction::StopUser,
+            (0, true) => FlowAction::StopRun,
+            (2, true) => FlowAction::StopNow,
+            (3, _) => FlowAction::NextIteration,
+            (4, _) => FlowAction::NextOfLoop,
+            (5, _) => FlowAction::BreakLoop,
+            (1, _) => {
+                let pause = self.property(element, "ActionProcessor.duration");
+                steps.push(Step::Pause(Pause::constant(pause)));
+                FlowAction::Continue
+            }
+            _ => return self.invalid(element, "`ActionProcessor.action` is invalid"),
+        };
+        steps.push(Step::Flow(action));
+    }
+}
+
+/// Whether an element is a sampler or controller, and not only a setting of others.
+fn is_executed(element: &Element) -> bool {
+    let class = element.class.as_str();
+    class == "TestAction"
+        || class == "InterleaveControl"
+        || class == "RunTime"
+        || class.ends_with("Controller")
+        || class.contains("Sampler")
+}
+
+/// Number of samplers of steps.
+fn samplers(steps: &[Step]) -> usize {
+    let of = |step: &Step| match step {
+        step if step.is_sampler() => 1,
+        Step::Loop { .. } => 2,
+        // A controller may execute its sampler several times.
+        Step::Control(controller) => {
+            let all: usize = controller.branches.iter().map(|branch| samplers(branch)).sum();
+            all + usize::from(all > 0)
+        }
+        Step::Once(steps) | Step::Transaction { steps, .. } => samplers(steps),
+        _ => 0,
+    };
+    steps.iter().map(of).sum()
+}
+
+fn has_transaction(step: &Step) -> bool {
+    match step {
+        Step::Transaction { .. } => true,
+        Step::Loop { steps, .. } | Step::Once(steps) => steps.iter().any(has_transaction),
+        Step::Control(controller) => controller.branches.iter().flatten().any(has_transaction),
+        _ => false,
+    }
+}

@@ -1,0 +1,591 @@
+//! Elements that control the flow, compared with JMeter.
+
+use super::plan::{el, get, get_with, group, group_of, list, plan, variables};
+use super::{compare_text, compare_text_with};
+
+fn csv(file: &str, names: &str) -> String {
+    let properties = [
+        ("filename", file),
+        ("variableNames", names),
+        ("delimiter", ","),
+        ("recycle", "true"),
+        ("stopThread", "false"),
+        ("shareMode", "shareMode.thread"),
+    ];
+    el("CSVDataSet", "rows", &properties, "")
+}
+
+fn simple(below: &str) -> String {
+    el("GenericController", "simple", &[], below)
+}
+
+pub(super) fn once(below: &str) -> String {
+    el("OnceOnlyController", "once", &[], below)
+}
+
+fn looped(name: &str, loops: &str, below: &str) -> String {
+    let properties = [("LoopController.loops", loops), ("LoopController.continue_forever", "true")];
+    el("LoopController", name, &properties, below)
+}
+
+fn if_of(condition: &str, expression: bool, all: bool, below: &str) -> String {
+    let text = |on: bool| if on { "true" } else { "false" };
+    let properties = [
+        ("string:IfController.condition", condition),
+        ("IfController.useExpression", text(expression)),
+        ("IfController.evaluateAll", text(all)),
+    ];
+    el("IfController", "if", &properties, below)
+}
+
+fn while_of(condition: &str, below: &str) -> String {
+    el("WhileController", "while", &[("string:WhileController.condition", condition)], below)
+}
+
+pub(super) fn for_each(input: &str, more: &[(&str, &str)], below: &str) -> String {
+    let mut properties =
+        vec![("ForeachController.inputVal", input), ("ForeachController.returnVal", "each")];
+    properties.extend(more);
+    el("ForeachController", "each", &properties, below)
+}
+
+fn counter(name: &str, start: &str, step: &str) -> String {
+    let properties = [
+        ("CounterConfig.name", name),
+        ("CounterConfig.start", start),
+        ("CounterConfig.incr", step),
+        ("CounterConfig.per_user", "true"),
+    ];
+    el("CounterConfig", "count", &properties, "")
+}
+
+pub(super) fn transaction(name: &str, parent: bool, below: &str) -> String {
+    let parent = if parent { "true" } else { "false" };
+    let properties = [
+        ("TransactionController.parent", parent),
+        ("TransactionController.includeTimers", "false"),
+    ];
+    el("TransactionController", name, &properties, below)
+}
+
+fn action(action: &str, target: &str) -> String {
+    let properties = [
+        ("int:ActionProcessor.action", action),
+        ("int:ActionProcessor.target", target),
+        ("ActionProcessor.duration", "10"),
+    ];
+    el("TestAction", "action", &properties, "")
+}
+
+fn fails(name: &str) -> String {
+    get_with(name, &format!("/status/500?{name}"), "")
+}
+
+/// Sets a variable to a group of a text in the URL.
+fn from_url(variable: &str, pattern: &str) -> String {
+    let properties = [
+        ("RegexExtractor.useHeaders", "URL"),
+        ("RegexExtractor.refname", variable),
+        ("RegexExtractor.regex", pattern),
+        ("RegexExtractor.template", "$1$"),
+        ("RegexExtractor.match_number", "1"),
+    ];
+    el("RegexExtractor", "url", &properties, "")
+}
+
+pub(super) fn users(name: &str, loops: &str, below: &str) -> String {
+    group(name, "${__P(users)}", loops, &[], below)
+}
+
+fn conditions() -> String {
+    let set_off = get_with("off", "/status/200?on=false", &from_url("on", "on=(.*)"));
+    let set_on = get_with("on", "/status/200?on=true", &from_url("on", "on=(.*)"));
+    users(
+        "Ifs",
+        "3",
+        &[
+            variables(&[("on", "true"), ("word", "abc"), ("n", "7")]),
+            if_of("${on}", true, false, &[get("if-a"), set_off.clone(), get("if-b")].concat()),
+            set_on.clone(),
+            if_of(
+                "${on}",
+                true,
+                true,
+                &[get("all-a"), simple(&(set_off + &get("all-b"))), get("all-c")].concat(),
+            ),
+            if_of(" TRUE ", true, false, &get("if-upper")),
+            if_of("yes", true, false, &get("if-yes")),
+            if_of("\"${word}\" == \"abc\" && ${n} > 5", false, false, &get("js-true")),
+            if_of("${n} != 7 || !(1 < 2)", false, false, &get("js-false")),
+            if_of("${absent} == 1", false, false, &get("js-absent")),
+            fails("if-fails"),
+            if_of("${JMeterThread.last_sample_ok}", true, false, &get("if-last-ok")),
+            if_of(
+                "\"${JMeterThread.last_sample_ok}\" == \"false\"",
+                false,
+                false,
+                &get("if-last-failed"),
+            ),
+            // A condition that is not met resets the controllers within.
+            set_on,
+            looped(
+                "thrice",
+                "3",
+                &[
+                    counter("c", "1", "1"),
+                    get_with(
+                        "if-count",
+                        "/status/200?on=${c}",
+                        &from_url("odd", "on=(1|3|5|7|9)$"),
+                    ),
+                    if_of("${odd}", true, false, &once(&get("if-never"))),
+                ]
+                .concat(),
+            ),
+            csv("flags.csv", "flag"),
+            if_of("${flag}", true, false, &[once(&get("if-once")), get("if-flag")].concat()),
+        ]
+        .concat(),
+    )
+}
+
+fn loops() -> String {
+    let more = csv("flags.csv", "more");
+    let idx = |name: &str| get_with("idx", &format!("/status/200?${{__jm__{name}__idx}}"), "");
+    users(
+        "Loops",
+        "2",
+        &[
+            while_of(
+                "",
+                &[counter("s", "200", "150"), get_with("while-blank", "/status/${s}", "")].concat(),
+            ),
+            fails("failed"),
+            while_of("LAST", &get("while-last-not")),
+            get("good"),
+            while_of("LAST", &[get("while-last"), fails("while-last-fails")].concat()),
+            while_of(
+                "${more}",
+                &[
+                    more,
+                    get_with("while-more", "/status/200?${more}${__jm__while__idx}", ""),
+                    once(&get("while-once")),
+                ]
+                .concat(),
+            ),
+            idx("while"),
+            looped(
+                "nested",
+                "2",
+                &[
+                    idx("nested"),
+                    looped("inner", "2", &[once(&get("loop-once")), idx("inner")].concat()),
+                    simple(&once(&get("simple-once"))),
+                ]
+                .concat(),
+            ),
+            idx("nested"),
+            idx("Loops"),
+            looped("none", "0", &get("none")),
+            el(
+                "LoopController",
+                "single",
+                &[("LoopController.loops", "2"), ("LoopController.continue_forever", "false")],
+                &get("single"),
+            ),
+            el("LoopController", "usual", &[("LoopController.loops", "2")], &get("usual")),
+            transaction("once-in", false, &once(&get("transaction-once"))),
+            once(&[get("once-a"), fails("once-b"), get("once-c")].concat()),
+            el(
+                "RunTime",
+                "time",
+                &[("RunTime.seconds", "1")],
+                &get_with("runtime", "/slow/400", ""),
+            ),
+            el("RunTime", "no-time", &[("RunTime.seconds", "0")], &get("runtime-0")),
+        ]
+        .concat(),
+    )
+}
+
+fn lists() -> String {
+    let json = el(
+        "JSONPostProcessor",
+        "items",
+        &[
+            ("JSONPostProcessor.referenceNames", "part"),
+            ("JSONPostProcessor.jsonPathExprs", "$.l[*]"),
+            ("JSONPostProcessor.match_numbers", "-1"),
+        ],
+        "",
+    );
+    let each = |name: &str| get_with(name, "/status/200?${each}", "");
+    let start = ("ForeachController.startIndex", "1");
+    let end = ("ForeachController.endIndex", "2");
+    users(
+        "Lists",
+        "2",
+        &[
+            variables(&[
+                ("item_1", "a"),
+                ("item_2", "b"),
+                ("item_3", "c"),
+                ("item_5", "e"),
+                ("x1", "1"),
+                ("x2", "2"),
+            ]),
+            for_each(
+                "item",
+                &[],
+                &[each("each"), get_with("each-idx", "/status/200?${__jm__each__idx}", "")]
+                    .concat(),
+            ),
+            each("each-after"),
+            for_each(
+                "item",
+                &[start, ("ForeachController.useSeparator", "true")],
+                &each("each-start"),
+            ),
+            for_each("item", &[end], &each("each-end")),
+            for_each("item", &[start, end], &each("each-both")),
+            for_each("item", &[("string:ForeachController.endIndex", "")], &each("each-empty-end")),
+            for_each("x", &[("ForeachController.useSeparator", "false")], &each("each-bare")),
+            for_each("none", &[], &each("each-none")),
+            get_with("json", "/json", &json),
+            for_each("part", &[], &[each("each-json"), once(&get("each-once"))].concat()),
+            for_each("item", &[], &[each("break-a"), action("5", "0"), each("break-b")].concat()),
+            for_each("item", &[], &[each("next-a"), action("4", "0"), each("next-b")].concat()),
+        ]
+        .concat(),
+    )
+}
+
+fn switches() -> String {
+    let switch = |value: &str| {
+        let below = [
+            get("sw-first"),
+            simple(&[get("sw-simple"), get("sw-simple-2")].concat())
+                .replace("\"simple\"", "\"named\""),
+            get("DEFAULT"),
+        ]
+        .concat();
+        el("SwitchController", "switch", &[("string:SwitchController.value", value)], &below)
+    };
+    let no_default =
+        el("SwitchController", "switch", &[("SwitchController.value", "other")], &get("sw-none"));
+    users(
+        "Switches",
+        "4",
+        &[
+            csv("numbers.csv", "n"),
+            switch("${n}"),
+            switch("named"),
+            switch(" 9 "),
+            switch(""),
+            switch("other"),
+            no_default,
+        ]
+        .concat(),
+    )
+}
+
+fn choices() -> String {
+    let of = |class: &str, style: &str, across: &str, below: &[String]| {
+        let properties =
+            [("int:InterleaveControl.style", style), ("InterleaveControl.accrossThreads", across)];
+        el(class, "choice", &properties, &below.concat())
+    };
+    let interleave =
+        |style, across, below: &[String]| of("InterleaveControl", style, across, below);
+    let two = |a: &str, b: &str| simple(&(get(a) + &get(b)));
+    let same = || get_with("random", "/status/200?random", "");
+    let order = [
+        get_with("order-a", "/status/200?random-a", ""),
+        get_with("order-b", "/status/200?random-b", ""),
+    ];
+    users(
+        "Choices",
+        "7",
+        &[
+            interleave("1", "false", &[get("il-a"), get("il-b"), get("il-c")]),
+            interleave("1", "true", &[get("ia-a"), get("ia-b"), get("ia-c")]),
+            interleave(
+                "1",
+                "false",
+                &[two("is-a", "is-b"), get("is-c"), looped("l", "2", &get("is-d"))],
+            ),
+            interleave("0", "false", &[two("iu-a", "iu-b"), get("iu-c"), two("iu-d", "iu-e")]),
+            interleave(
+                "1",
+                "false",
+                &[
+                    if_of("false", true, false, &get("if-no")),
+                    get("in-a"),
+                    if_of("no", true, false, &get("in-no")),
+                    get("in-b"),
+                ],
+            ),
+            interleave("1", "false", &[if_of("false", true, false, &get("in-never"))]),
+            interleave(
+                "1",
+                "false",
+                &[
+                    interleave("1", "false", &[get("ii-a"), get("ii-b")]),
+                    transaction("ii-t", false, &get("ii-c")),
+                ],
+            ),
+            of("RandomController", "1", "false", &[same(), simple(&same()), same()]),
+            of("RandomController", "0", "false", &[same(), same()]),
+            el("RandomOrderController", "order", &[], &order.concat()),
+        ]
+        .concat(),
+    )
+}
+
+fn gates() -> String {
+    let gate = |style: &str, limit: &str, per_user: &str, below: &str| {
+        let float = format!(
+            "<FloatProperty><name>ThroughputController.percentThroughput</name><value>{limit}</value>\
+             <savedValue>0.0</savedValue></FloatProperty>"
+        );
+        let number = limit.split('.').next().unwrap_or_default();
+        let properties = [
+            ("int:ThroughputController.style", style),
+            ("ThroughputController.perThread", per_user),
+            ("int:ThroughputController.maxThroughput", number),
+            ("raw:", float.as_str()),
+        ];
+        el("ThroughputController", "gate", &properties, below)
+    };
+    let lock = |below: &str| {
+        el(
+            "CriticalSectionController",
+            "lock",
+            &[("CriticalSectionController.lockName", "one")],
+            below,
+        )
+    };
+    users(
+        "Gates",
+        "6",
+        &[
+            gate("1", "50.0", "true", &get("percent-own")),
+            gate("1", "33.3", "false", &get_with("percent-all", "/status/200?random", "")),
+            gate("0", "2.0", "true", &[get("total-own"), get("total-own-2")].concat()),
+            gate("0", "4.0", "false", &get_with("total-all", "/status/200?random", "")),
+            gate("1", "0.0", "true", &get("percent-none")),
+            gate("1", "100.0", "true", &get("percent-full")),
+            looped("l", "2", &gate("1", "25.0", "true", &get("percent-loop"))),
+            lock(&[get("locked"), lock(&get("locked-again"))].concat()),
+        ]
+        .concat(),
+    )
+}
+
+fn actions() -> String {
+    let around = |parent, inner: &str| transaction("cut", parent, inner);
+    [
+        users(
+            "Next",
+            "3",
+            &[
+                get("next-a"),
+                looped(
+                    "l",
+                    "3",
+                    &[
+                        get("next-b"),
+                        simple(&[get("next-c"), action("4", "0"), get("next-d")].concat()),
+                    ]
+                    .concat(),
+                ),
+                looped(
+                    "l",
+                    "3",
+                    &[
+                        get("break-a"),
+                        around(false, &(get("break-t") + &action("5", "0"))),
+                        get("break-b"),
+                    ]
+                    .concat(),
+                ),
+                action("1", "0"),
+                looped(
+                    "l",
+                    "2",
+                    &around(
+                        false,
+                        &[
+                            get("next-e"),
+                            if_of("${__jm__Next__idx} > 0", false, false, &action("3", "0")),
+                            get("next-f"),
+                        ]
+                        .concat(),
+                    ),
+                ),
+                while_of(
+                    "true",
+                    &[
+                        get("while-next"),
+                        counter("w", "1", "1"),
+                        if_of("${w} < 3", false, false, &action("4", "0")),
+                        action("5", "0"),
+                    ]
+                    .concat(),
+                ),
+                get("next-g"),
+            ]
+            .concat(),
+        ),
+        users(
+            "Stop",
+            "3",
+            &[
+                get("stop-a"),
+                if_of(
+                    "${__jm__Stop__idx} == 1",
+                    false,
+                    false,
+                    &around(false, &(get("stop-b") + &action("0", "0"))),
+                ),
+                get("stop-c"),
+            ]
+            .concat(),
+        ),
+        users(
+            "Stop parent",
+            "1",
+            &around(true, &[get("stop-p"), action("0", "0"), get("stop-never")].concat()),
+        ),
+        users("Break", "3", &[get("break-g"), action("5", "0"), get("break-never")].concat()),
+        group(
+            "Error next",
+            "${__P(users)}",
+            "2",
+            &[("ThreadGroup.on_sample_error", "startnextloop")],
+            &[
+                around(
+                    false,
+                    &[get("error-a"), looped("l", "2", &fails("error-b")), get("error-c")].concat(),
+                ),
+                get("error-d"),
+            ]
+            .concat(),
+        ),
+        group(
+            "Error parent",
+            "${__P(users)}",
+            "2",
+            &[("ThreadGroup.on_sample_error", "startnextloop")],
+            &around(true, &[once(&get("error-once")), get("error-e"), fails("error-f")].concat()),
+        ),
+        group(
+            "Error stop",
+            "${__P(users)}",
+            "2",
+            &[("ThreadGroup.on_sample_error", "stopthread")],
+            &[around(true, &fails("error-g")), get("error-h")].concat(),
+        ),
+    ]
+    .concat()
+}
+
+fn samples() -> String {
+    let debug = [("displayJMeterVariables", "true"), ("displayJMeterProperties", "false")];
+    users(
+        "Samples",
+        "3",
+        &[
+            transaction("before", false, &if_of("false", true, false, &get("no"))),
+            transaction("before-parent", true, &if_of("false", true, false, &get("no"))),
+            counter("c", "1", "1"),
+            get_with("item ${c}", "/status/200?${c}", ""),
+            transaction("tx ${c}", false, &get_with("in ${c}", "/status/200?in", "")),
+            transaction("empty", false, &if_of("false", true, false, &get("no"))),
+            transaction("empty-parent", true, &if_of("false", true, false, &get("no"))),
+            transaction("nothing", false, ""),
+            transaction(
+                "outer",
+                true,
+                &[get("inner-a"), transaction("inner", true, &fails("inner-b"))].concat(),
+            ),
+            transaction(
+                "around",
+                false,
+                &[looped("l", "2", &get("around-a")), fails("around-b")].concat(),
+            ),
+            el("DebugSampler", "debug ${c}", &debug, ""),
+            el("RecordingController", "recording", &[], &get("recorded")),
+        ]
+        .concat(),
+    )
+}
+
+fn modules() -> String {
+    let module = |path: &[&str]| {
+        let path: Vec<&str> = ["Root", "Plan"].iter().chain(path).copied().collect();
+        el(
+            "ModuleController",
+            "module",
+            &[("raw:", &list("ModuleController.node_path", &path))],
+            "",
+        )
+    };
+    let off = |text: String| text.replacen("enabled=\"true\"", "enabled=\"false\"", 1);
+    let fragment = el(
+        "TestFragmentController",
+        "Fragment",
+        &[],
+        &[
+            variables(&[("from", "fragment")]),
+            get_with("fragment", "/status/200?${from}", ""),
+            looped("Part", "2", &get("fragment-part")),
+            once(&get("fragment-once")),
+        ]
+        .concat(),
+    );
+    fragment
+        + &users(
+            "Modules",
+            "2",
+            &[
+                module(&["Fragment"]),
+                module(&["Fragment", "Part"]),
+                module(&["Modules", "Off"]),
+                off(el("GenericController", "Off", &[], &get("off"))),
+                el(
+                    "IncludeController",
+                    "include",
+                    &[("IncludeController.includepath", "included.jmx")],
+                    "",
+                ),
+            ]
+            .concat(),
+        )
+}
+
+fn starts() -> String {
+    let set =
+        get_with("set", "/status/200?${__setProperty(threads,2)}${__setProperty(times,3)}", "");
+    let setup = group_of("SetupThreadGroup", "Setup", ("1", "1"), &[], &set);
+    setup + &group("Late", "${__P(threads)}", "${__P(times,1)}", &[], &get("late"))
+}
+
+#[test]
+fn every_controller() {
+    let all = [conditions(), loops(), lists(), switches(), choices(), gates()].concat();
+    compare_text("controllers", &plan(&all));
+}
+
+#[test]
+fn every_flow_control_action() {
+    let stop = users("Stop all", "3", &[get("last"), action("0", "2")].concat());
+    // After a stop, JMeter executes no tearDown thread group by default.
+    let never = group_of("PostThreadGroup", "Never", ("1", "1"), &[], &get("never"));
+    let all = [samples(), modules(), actions(), starts(), stop, never].concat();
+    compare_text_with(
+        "actions",
+        &plan(&all),
+        &[("included.jmx", &plan(&el("TestFragmentController", "Part", &[], &get("included"))))],
+    );
+}
