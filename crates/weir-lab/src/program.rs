@@ -4,19 +4,26 @@
 //! Names are resolved: a variable, a label, a feeder or a counter is an index into a list of the
 //! program. A request without variables and functions is encoded once.
 
+mod assertion;
 mod check;
 mod extract;
+mod function;
 mod load;
+mod post_processor;
 mod request;
 mod scope;
 mod text;
 
+pub use assertion::{Assertion, JsonAssertion, ResponseAssertion};
 pub(crate) use check::reason_of;
 pub use check::{
     Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator, StatusSet, TextCheck,
 };
-pub use extract::{DerivedVariable, Extraction, Extractor};
+pub use extract::{Extraction, Extractor};
+pub use function::{Call, JmeterFunction, Kind};
 pub use load::{ArrivalRate, Executor, FindMax, Stage, Users};
+pub(crate) use post_processor::JmesPath;
+pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
     Body, Origin, Part, PartContent, Redirects, Request, Timeouts, Url, UrlError, target,
 };
@@ -65,6 +72,10 @@ pub struct Program {
     /// Initial properties, read by `Function::Property` and written by `Function::SetProperty`;
     /// shared by all users.
     pub properties: Vec<(String, String)>,
+    /// Texts may name variables while the program runs, so that all of them have to be kept.
+    pub dynamic_names: bool,
+    /// A function reads the text of the last response.
+    pub reads_responses: bool,
     /// Certificates of `https` targets are not verified (like JMeter, wrk and ab).
     pub insecure: bool,
 }
@@ -245,7 +256,7 @@ pub struct Feeder {
     pub name: String,
     /// Variables of the columns.
     pub variables: Vec<Variable>,
-    /// The rows; a short row leaves the remaining variables unset.
+    /// The rows; a short row leaves the remaining variables as they are.
     pub rows: Vec<Vec<Box<str>>>,
     /// The first row follows after the last one.
     pub recycle: bool,

@@ -3,8 +3,8 @@
 use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
-    Body, Check, CheckKind, Extractor, Label, LoopCount, Origin, Program, Request, Scope, State,
-    Step, TextCheck, Values,
+    Body, Check, CheckKind, Extractor, Label, LoopCount, Origin, PostProcessor, Program, Request,
+    Scope, State, Step, Values,
 };
 use std::sync::Arc;
 use weir_wire::Method;
@@ -140,16 +140,21 @@ impl Plan {
         let capture = if request.decode
             || request.checks.iter().any(Check::needs_body)
             || request.extractors.iter().any(Extractor::needs_body)
+            || request.post_processors.iter().any(PostProcessor::needs_body)
+            || self.program.reads_responses
         {
             Capture::Body
-        } else if !request.checks.is_empty() || !request.extractors.is_empty() {
+        } else if !(request.checks.is_empty()
+            && request.extractors.is_empty()
+            && request.post_processors.is_empty())
+        {
             Capture::Head
         } else {
             Capture::None
         };
         let is_status = |check: &Check| match &check.kind {
             CheckKind::Status(_) => true,
-            CheckKind::Text(TextCheck { ignore_status, .. }) => *ignore_status,
+            CheckKind::Assertion(assertion) => assertion.ignores_status(),
             _ => false,
         };
         Ok(PreparedRequest {

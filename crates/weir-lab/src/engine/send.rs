@@ -8,7 +8,7 @@ use super::http1::ExchangeOptions;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Origin, Redirects, Response, reason_of};
+use crate::program::{CheckKind, Cookies, Field, Origin, Redirects, Response, reason_of};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -305,9 +305,19 @@ impl User {
             request_body: &message[head..],
             elapsed: Duration::from_nanos(sum.end.saturating_sub(start)),
         };
+        if self.events.common.plan.program.reads_responses {
+            self.values.set_response(reply.string(Field::Body).into_owned());
+        }
         let mut scope = self.events.common.scope(&mut self.values);
         for extractor in &request.extractors {
             extractor.apply(&reply, &mut scope);
+        }
+        for processor in &request.post_processors {
+            if let Err(reason) = processor.apply(&reply, &mut scope) {
+                judged.outcome = Outcome::Error(ErrorKind::Check);
+                judged.check = Some(format!("{}: {reason}", processor.name));
+                return judged;
+            }
         }
         for check in &request.checks {
             if self.captured.truncated && check.needs_body() {

@@ -104,7 +104,8 @@ impl Translation<'_> {
             success: StatusSet::success(),
             expected: StatusSet::default(),
             checks: self.checks(scope),
-            extractors: self.extractors(scope),
+            extractors: Vec::new(),
+            post_processors: self.post_processors(scope),
             decode: false,
         })
     }

@@ -3,10 +3,9 @@
 use super::text::{self, TextError};
 use super::tree::{Element, Properties, Property, enabled, is_true};
 use super::variables::Variables;
-use super::{JmxError, Options, Plan, Problem, control, functions, threads};
+use super::{JmxError, Options, Plan, Problem, control, extractors, functions, threads};
 use crate::feeder::CsvFile;
-use crate::program::{Feeder, FeederId, Label, Program, Share, Text, parse_regex};
-use regex::bytes::Regex;
+use crate::program::{Feeder, FeederId, Label, Program, Share, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +26,7 @@ pub(super) struct Translation<'p> {
 /// Translates the elements below a plan's root.
 pub(super) fn translate(
     roots: &[Element],
-    folder: &Path,
+    (folder, name): (&Path, &str),
     options: &Options,
 ) -> Result<Plan, JmxError> {
     let mut program = Program { insecure: true, ..Program::default() };
@@ -35,6 +34,7 @@ pub(super) fn translate(
     let mut names = Names::default();
     enabled(roots).into_iter().for_each(|element| names.add_element(element));
     program.properties = properties.clone().into_iter().collect();
+    program.dynamic_names = names.reads_names;
     let variables = Variables {
         program: &mut program,
         constants: BTreeMap::new(),
@@ -42,6 +42,8 @@ pub(super) fn translate(
         properties,
         sets_properties: names.sets_properties,
         folder: folder.to_owned(),
+        plan: name.to_owned(),
+        sampler: None,
     };
     let mut translation = Translation {
         variables,
@@ -55,6 +57,9 @@ pub(super) fn translate(
         None => translation.problems.push(Problem::new(1, "no `TestPlan` element")),
     }
     let results = translation.results(roots);
+    if names.reads_names {
+        translation.variables.keep_constants();
+    }
     let problems = translation.problems;
     if problems.iter().any(|problem| !(problem.skippable && options.lenient)) {
         return Err(JmxError::Problems(problems));
@@ -107,9 +112,8 @@ impl Translation<'_> {
         let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         let columns: Vec<String> = columns.map(str::to_owned).collect();
         let encoding = self.fixed(element, "fileEncoding");
-        if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8" | "us-ascii") {
-            self.unsupported(element, &format!("the Lab supports only UTF-8, not `{encoding}`"));
-        }
+        let encoding = crate::feeder::encoding(&encoding);
+        let Some(encoding) = self.supported(element, encoding) else { return };
         let delimiter = match self.fixed(element, "delimiter").as_str() {
             "" => ',',
             "\\t" => '\t',
@@ -122,7 +126,7 @@ impl Translation<'_> {
             delimiter,
             quoted: self.switch(element, "quotedData", false),
         };
-        let Some(table) = self.valid(element, csv.read()) else { return };
+        let Some(table) = self.valid(element, csv.read_rows(encoding)) else { return };
         let share = match element.text("shareMode") {
             "" | "shareMode.all" => Share::All,
             "shareMode.group" => Share::Group,
@@ -272,14 +276,6 @@ impl Translation<'_> {
         applies
     }
 
-    /// A regular expression; `None`, with a problem, if the Lab does not support it.
-    pub(super) fn regex(&mut self, element: &Element, pattern: &str) -> Option<Regex> {
-        let regex = parse_regex(pattern).map_err(|reason| {
-            format!("the Lab does not support this regular expression: `{pattern}`: {reason}")
-        });
-        self.supported(element, regex)
-    }
-
     /// The label of an element.
     pub(super) fn label(&mut self, element: &Element) -> Label {
         let name = self.fixed_text(element, &element.name, "testname");
@@ -301,20 +297,18 @@ struct Names {
     mentioned: BTreeSet<String>,
     /// `__setProperty` is called.
     sets_properties: bool,
+    /// A function reads variables by their names.
+    reads_names: bool,
 }
 
 impl Names {
     fn add_element(&mut self, element: &Element) {
         let listed = match element.class.as_str() {
             "CSVDataSet" => element.text("variableNames").split(',').collect(),
-            "JSONPostProcessor" => {
-                element.text("JSONPostProcessor.referenceNames").split(';').collect()
-            }
-            "RegexExtractor" => vec![element.text("RegexExtractor.refname")],
             "CounterConfig" => vec![element.text("CounterConfig.name")],
             "RandomVariableConfig" => vec![element.text("variableName")],
             "UserParameters" => element.properties.texts("UserParameters.names").collect(),
-            _ => Vec::new(),
+            _ => extractors::variables(element),
         };
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
@@ -334,22 +328,22 @@ impl Names {
     }
 
     fn text(&mut self, text: &str) {
-        for (at, _) in text.match_indices("${") {
-            let rest = &text[at + 2..];
-            let end = rest.find(['}', '(']).unwrap_or(rest.len());
-            let name = rest[..end].trim();
-            if !name.starts_with("__") {
-                let end = rest.find('}').unwrap_or(rest.len());
-                self.mentioned.insert(rest[..end].trim().to_owned());
+        for found in text::references(text) {
+            let Some(arguments) = found.arguments else {
+                self.mentioned.insert(found.name);
                 continue;
+            };
+            self.sets_properties |= found.name == "__setProperty"
+                || found.name == "__javaScript" && text.contains("props");
+            self.reads_names |= functions::reads_names(&found.name, &arguments);
+            let index = functions::variable_argument(&found.name, arguments.len());
+            if let Some(name) = index.and_then(|index| arguments.get(index)) {
+                self.changed.insert(name.trim().to_owned());
             }
-            self.sets_properties |= name == "__setProperty";
-            if let Some(index) = functions::variable_argument(name)
-                && let Some(arguments) = rest.get(end + 1..)
+            if found.name == "__split"
+                && let Some(name) = arguments.get(1)
             {
-                let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
-                let argument = arguments.split(',').nth(index).unwrap_or_default().trim();
-                self.changed.insert(argument.to_owned());
+                self.changed.insert(format!("{}_n", name.trim()));
             }
         }
     }

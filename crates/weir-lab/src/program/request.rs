@@ -1,6 +1,6 @@
 //! Description of a request.
 
-use super::{Check, Extractor, Label, StatusSet, Text};
+use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub struct Request {
     pub checks: Vec<Check>,
     /// Extractors of the response.
     pub extractors: Vec<Extractor>,
+    /// Extractors of JMeter, before the checks.
+    pub post_processors: Vec<PostProcessor>,
     /// Decode the body of the response (gzip, deflate) and count its decoded length, which costs
     /// time. Checks and extractors of the body always decode.
     pub decode: bool,
@@ -169,6 +171,7 @@ impl Request {
             expected: StatusSet::default(),
             checks: Vec::new(),
             extractors: Vec::new(),
+            post_processors: Vec::new(),
             decode: false,
         }
     }

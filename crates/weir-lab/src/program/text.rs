@@ -1,7 +1,8 @@
 //! Texts with variables and functions.
 
-use super::{CounterId, Scope, Variable};
+use super::{Call, CounterId, FeederId, Scope, Variable};
 use crate::form::form_encode;
+use crate::java_time::TimePattern;
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
@@ -48,11 +49,9 @@ pub enum Function {
         /// 1 for milliseconds.
         divisor: u64,
     },
-    /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), UTC.
-    TimeFormat {
-        /// A `strftime` pattern, already translated.
-        pattern: String,
-    },
+    /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), in the time
+    /// zone of the machine.
+    TimeFormat(TimePattern),
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
     /// A counter of the calls of this function, from 1 (`__counter`).
@@ -69,6 +68,19 @@ pub enum Function {
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
     FormEncode(Text),
+    /// The same for a text that is already encoded: decoded before.
+    FormEncodeAgain(Text),
+    /// The value of a row of a feeder (`__StringFromFile`, `__CSVRead`).
+    Row {
+        /// The feeder.
+        feeder: FeederId,
+        /// Its variable with the result; `None` for an empty result.
+        column: Option<Variable>,
+        /// Take the next row; otherwise only for a user without a row.
+        advance: bool,
+    },
+    /// Any other function.
+    Jmeter(Call),
     /// Sets a property (`__setProperty`); the result is empty or the previous value.
     SetProperty {
         /// Its name.

@@ -162,6 +162,7 @@ fn request(
         expected: checks::statuses(fields.many("expected"), report),
         checks,
         extractors,
+        post_processors: Vec::new(),
         decode: keys.decode,
     })
 }
