@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod batch;
+mod cache;
 mod closed;
 mod connection;
 mod cookies;
@@ -19,6 +20,7 @@ mod plan;
 mod request_error;
 mod send;
 mod tls;
+mod uri;
 mod user;
 
 pub use find_max::{RateStep, StepVerdict};

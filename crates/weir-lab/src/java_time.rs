@@ -113,6 +113,11 @@ impl TimePattern {
         Ok(Self { class, items })
     }
 
+    /// Whether the hours of the pattern are those of half a day.
+    pub(crate) fn has_half_days(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Field('h' | 'K', _)))
+    }
+
     /// Whether the pattern has a date, and a time of day.
     pub(crate) fn parts(&self) -> (bool, bool) {
         let has = |letters: &str| {

@@ -77,6 +77,39 @@ impl JsonPath {
         &self.source
     }
 
+    /// The path in brackets: `$['a'][0]`.
+    pub(crate) fn normalized(&self) -> String {
+        let mut out = "$".to_owned();
+        for step in &self.steps {
+            // Writing to a string cannot fail.
+            let _ = match step {
+                Step::Names(names) => {
+                    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+                    write!(out, "[{}]", names.join(","))
+                }
+                Step::Indexes(indexes) => {
+                    let indexes: Vec<String> = indexes.iter().map(i64::to_string).collect();
+                    write!(out, "[{}]", indexes.join(","))
+                }
+                Step::All => write!(out, "[*]"),
+                Step::Deep => write!(out, ".."),
+                Step::Slice(from, to) => {
+                    let bound =
+                        |bound: &Option<i64>| bound.map(|b| b.to_string()).unwrap_or_default();
+                    write!(out, "[{}:{}]", bound(from), bound(to))
+                }
+                Step::Filter(_) => write!(out, "[?]"),
+                Step::Function(_) => write!(out, ".()"),
+            };
+        }
+        out
+    }
+
+    /// Whether the path has a function.
+    pub(crate) fn has_function(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Function(_)))
+    }
+
     /// Whether the path leads to one value at most.
     pub(crate) fn is_definite(&self) -> bool {
         evaluate::is_definite(&self.steps)

@@ -6,4 +6,4 @@ mod xpath;
 
 pub(crate) use css::Css;
 pub(crate) use document::check_xml;
-pub(crate) use xpath::XPath;
+pub(crate) use xpath::{Holds, XPath};

@@ -65,14 +65,6 @@ impl Pattern {
         })
     }
 
-    /// Number of groups.
-    pub(crate) fn groups(&self) -> usize {
-        match &self.engine {
-            Engine::Linear(regex) => regex.captures_len() - 1,
-            Engine::Backtracking(regex) => regex.captures_len() - 1,
-        }
-    }
-
     /// Whether the expression is found in a text.
     ///
     /// # Errors

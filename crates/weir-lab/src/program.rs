@@ -25,7 +25,8 @@ pub use load::{ArrivalRate, Executor, FindMax, Stage, Users};
 pub(crate) use post_processor::JmesPath;
 pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
-    Body, Origin, Part, PartContent, Redirects, Request, Timeouts, Url, UrlError, target,
+    Body, CacheOptions, ClientOptions, Credentials, Multipart, Origin, Part, PartContent,
+    Redirects, Request, Timeouts, Url, UrlError, target,
 };
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Text, TextPart};
@@ -72,6 +73,8 @@ pub struct Program {
     /// Initial properties, read by `Function::Property` and written by `Function::SetProperty`;
     /// shared by all users.
     pub properties: Vec<(String, String)>,
+    /// Cookies that users have from the start.
+    pub preset_cookies: Vec<PresetCookie>,
     /// Texts may name variables while the program runs, so that all of them have to be kept.
     pub dynamic_names: bool,
     /// A function reads the text of the last response.
@@ -142,6 +145,17 @@ pub enum Cookies {
     Kept,
     /// Kept until the iteration ends.
     KeptForIteration,
+}
+
+/// A cookie that the users of a group have from the start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PresetCookie {
+    /// Index of the group.
+    pub group: usize,
+    /// A URL of its host.
+    pub url: Text,
+    /// The cookie as in `Set-Cookie`.
+    pub field: Text,
 }
 
 /// A step of a user.

@@ -51,6 +51,14 @@ impl Jar {
         }
     }
 
+    /// Adds a cookie in the format of `Set-Cookie`, as if it came from a URL.
+    pub(super) fn preset(&mut self, url: &str, field: &str) {
+        if let Ok(url) = Url::parse(url) {
+            // As in JMeter, an invalid cookie is never sent.
+            let _ = self.0.parse(field, &url);
+        }
+    }
+
     fn evict(&mut self) {
         let expired = self.0.iter_any().find(|cookie| cookie.is_expired());
         let Some(cookie) = expired.or_else(|| self.0.iter_any().next()) else { return };

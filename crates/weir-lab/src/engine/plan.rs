@@ -182,7 +182,12 @@ impl Plan {
         let state = State::default();
         let mut values = Values::new(&program, &state, 0, 0, 0);
         let mut scope = Scope { program: &program, state: &state, values: &mut values };
-        let (origin, target) = encode::destination(request, &mut scope)?;
+        let (origin, target) = match encode::destination(request, &mut scope) {
+            Ok(destination) => destination,
+            // Each sample fails, as in JMeter.
+            Err(_) if request.client.strict => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let bodies = if let Body::Cycle(all) = &request.body { all.len() } else { 1 };
         let mut messages = Vec::with_capacity(bodies);
         for body in 0..bodies {

@@ -2,6 +2,7 @@
 
 mod transaction;
 
+use super::cache::Cache;
 use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
@@ -35,6 +36,7 @@ pub(super) struct User {
     pub(super) values: Values,
     pub(super) connections: Connections,
     pub(super) jar: Jar,
+    pub(super) cache: Cache,
     /// Time of the last clock read: the end of the last sample or pause.
     pub(super) now: u64,
     /// Due time of the next request, for the first request of an iteration in an open model.
@@ -84,6 +86,7 @@ impl User {
             values,
             connections: Connections::default(),
             jar: Jar::default(),
+            cache: Cache::default(),
             now,
             intended: None,
             idle_since: now,
@@ -125,6 +128,8 @@ impl User {
         let (ops, index) = (&plan.groups[self.group.index].ops, self.group.index);
         if self.iterations > 0 {
             self.reset_user();
+        } else {
+            self.preset_cookies();
         }
         self.values.start_iteration(&plan.program);
         self.iterations += 1;
@@ -214,8 +219,22 @@ impl User {
         if group.new_user {
             self.connections.clear();
         }
+        self.cache.start_iteration(group.new_user);
         if group.new_user || group.cookies == Cookies::KeptForIteration {
             self.jar.clear();
+            self.preset_cookies();
+        }
+    }
+
+    /// Puts the cookies of the program into the jar.
+    fn preset_cookies(&mut self) {
+        let events = self.events.clone();
+        for cookie in &events.common.plan.program.preset_cookies {
+            if cookie.group == self.group.index {
+                let url = cookie.url.render(&mut self.scope()).into_owned();
+                let field = cookie.field.render(&mut self.scope()).into_owned();
+                self.jar.preset(&url, &field);
+            }
         }
     }
 

@@ -8,7 +8,20 @@ use crate::program::{
 };
 
 /// Elements that are no steps, and that are supported or irrelevant.
-const PASSIVE_ELEMENTS: [&str; 24] = [
+const PASSIVE_ELEMENTS: [&str; 37] = [
+    "AuthManager",
+    "BoundaryExtractor",
+    "CacheManager",
+    "DNSCacheManager",
+    "DebugPostProcessor",
+    "HtmlExtractor",
+    "JMESPathExtractor",
+    "MD5HexAssertion",
+    "XMLAssertion",
+    "XPath2Assertion",
+    "XPath2Extractor",
+    "XPathAssertion",
+    "XPathExtractor",
     "Arguments",
     "ConfigTestElement",
     "ConstantThroughputTimer",

@@ -76,6 +76,11 @@ pub(super) fn call(
         Some(index) => Some(call.fixed(index)?).filter(|variable| !variable.is_empty()),
         None => None,
     };
+    // Without a name `__StringFromFile` takes this one.
+    let store_in = match name {
+        "__StringFromFile" if arguments.len() < 2 => Some("StringFromFile_".to_owned()),
+        _ => store_in,
+    };
     let store_in = store_in.map(|variable| variables.variable(&variable));
     let function = match name {
         // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
@@ -346,10 +351,6 @@ impl FunctionCall<'_> {
         // No line has this character, so that a line is a value.
         let key = format!("__StringFromFile {file}");
         let (feeder, columns) = self.feeder(&key, &file, '\0', variables)?;
-        // Without a name JMeter takes this one.
-        if self.arguments.len() < 2 {
-            variables.variable("StringFromFile_");
-        }
         Ok(Function::Row { feeder, column: columns.first().copied(), advance: true })
     }
 
@@ -392,9 +393,11 @@ impl FunctionCall<'_> {
             quoted: false,
             ..CsvFile::new(variables.folder.join(file))
         };
-        let table = csv
-            .read_rows(encoding_rs::UTF_8)
-            .map_err(|error| TextError::invalid(error.to_string()))?;
+        let table = csv.read_rows(encoding_rs::UTF_8);
+        let mut table = table.map_err(|error| TextError::invalid(error.to_string()))?;
+        // `__CSVRead` skips empty lines.
+        let is_empty = |row: &Vec<Box<str>>| row.iter().all(|value| value.trim().is_empty());
+        table.rows.retain(|row| delimiter == '\0' || !is_empty(row));
         let width = table.rows.iter().map(Vec::len).max().unwrap_or(0);
         let columns: Vec<Variable> =
             (0..width).map(|at| variables.program.variable(&format!("{key} {at}"))).collect();

@@ -310,6 +310,8 @@ impl Names {
             "UserParameters" => element.properties.texts("UserParameters.names").collect(),
             _ => extractors::variables(element),
         };
+        let variable = Some(element.text("Scope.variable")).filter(|name| !name.is_empty());
+        let listed = listed.into_iter().chain(variable);
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
         self.properties(&element.properties);

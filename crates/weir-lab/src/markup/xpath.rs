@@ -143,6 +143,21 @@ enum Function {
     Round,
 }
 
+/// Whether an expression selects nodes, or its value is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Nodes(bool),
+    Value(bool),
+}
+
+impl Holds {
+    pub(crate) fn holds(self) -> bool {
+        match self {
+            Self::Nodes(holds) | Self::Value(holds) => holds,
+        }
+    }
+}
+
 impl XPath {
     /// Compiles an expression.
     ///
@@ -194,7 +209,7 @@ impl XPath {
     ///
     /// # Errors
     /// The text is no document, or an error of [`Self::texts`].
-    pub(crate) fn holds(&self, text: &str) -> Result<bool, String> {
+    pub(crate) fn holds(&self, text: &str) -> Result<Holds, String> {
         let document = self.document(text)?;
         evaluate::holds(&self.expression, &document, &self.options)
     }

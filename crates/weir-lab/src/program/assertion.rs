@@ -3,7 +3,7 @@
 use super::post_processor::{Expression, Source};
 use super::{Comparison, Field, Response, Scope, SizeOperator, Text};
 use crate::jsonpath::{self, JsonPath};
-use crate::markup::XPath;
+use crate::markup::{Holds, XPath};
 use crate::pattern::Pattern;
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -138,9 +138,19 @@ impl Assertion {
                 };
                 match query.holds(&text) {
                     Err(error) => Some(error),
-                    Ok(holds) if holds != *not => None,
-                    Ok(true) => Some(format!("Nodes Matched for {}", query.source())),
-                    Ok(false) => Some(format!("No Nodes Matched {}", query.source())),
+                    Ok(found) if found.holds() != *not => None,
+                    Ok(found) => Some(match (found, not) {
+                        (Holds::Nodes(_), true) => {
+                            "Specified XPath was found... Turn off negate if \
+                                                     this is not desired"
+                                .to_owned()
+                        }
+                        (Holds::Nodes(_), false) => format!("No Nodes Matched {}", query.source()),
+                        (Holds::Value(_), true) => format!("Nodes Matched for {}", query.source()),
+                        (Holds::Value(_), false) => {
+                            format!("No Nodes Matched for {}", query.source())
+                        }
+                    }),
                 }
             }
             Self::Md5(expected) => {
@@ -220,17 +230,23 @@ impl ResponseAssertion {
                 Field::RequestBody | Field::RequestData => "request data",
             }),
         };
+        // JMeter has no words for one of several patterns.
         let verb = match self.comparison {
+            _ if self.any => "something using",
             Comparison::Substring | Comparison::Contains => "contain",
             Comparison::Equals => "equal",
             Comparison::Matches => "match",
         };
-        let not = if self.not { "not " } else { "" };
+        let to = match (self.any, self.not) {
+            (true, _) => "",
+            (false, true) => "not to ",
+            (false, false) => "to ",
+        };
         let pattern = match self.comparison {
             Comparison::Equals => Cow::Owned(difference(text, pattern)),
             _ => Cow::Borrowed(pattern),
         };
-        format!("Test failed: {name} expected {not}to {verb} /{pattern}/")
+        format!("Test failed: {name} expected {to}{verb} /{pattern}/")
     }
 }
 
@@ -310,7 +326,7 @@ impl JsonAssertion {
         };
         let found: Cow<'_, Value> = match (path.is_definite(), found.is_empty()) {
             (true, true) => {
-                return Some(format!("No results for path: {}", path.source()));
+                return Some(format!("No results for path: {}", path.normalized()));
             }
             (true, false) => found.swap_remove(0),
             (false, _) => {
@@ -321,9 +337,12 @@ impl JsonAssertion {
         if expected.is_none() && !self.null {
             let empty = found.as_array().is_some_and(Vec::is_empty) && !path.is_definite();
             return empty.then(|| {
-                "JSONPath is indefinite and the extracted Value is an empty Array. Please use an \
-                 assertion value, to be sure to get a correct result. "
-                    .to_owned()
+                format!(
+                    "JSONPath '{}' is indefinite and the extracted Value is an empty Array. Please \
+                     use an assertion value, to be sure to get a correct result. Expected value was \
+                     ''",
+                    path.source()
+                )
             });
         }
         let is_expected = |value: &Value| match expected {
@@ -342,14 +361,13 @@ impl JsonAssertion {
             return None;
         }
         let shown = object_text(&found);
+        let value = format!("Value in json path '{}' expected to", path.source());
         Some(match expected {
-            None => format!("Value expected to be null, but found '{shown}'"),
-            Some(expected) if self.regex => format!(
-                "Value expected to match regexp '{expected}', but it did not match: '{shown}'"
-            ),
-            Some(expected) => {
-                format!("Value expected to be '{expected}', but found '{shown}'")
+            None => format!("{value} be null, but found '{shown}'"),
+            Some(expected) if self.regex => {
+                format!("{value} match regexp '{expected}', but it did not match: '{shown}'")
             }
+            Some(expected) => format!("{value} be '{expected}', but found '{shown}'"),
         })
     }
 

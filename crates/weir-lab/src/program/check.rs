@@ -138,7 +138,7 @@ impl SizeOperator {
         Self::NOT_EQUAL,
         Self { sign: ">", words: "greater than", compare: u64::gt },
         Self { sign: "<", words: "less than", compare: u64::lt },
-        Self { sign: "≥", words: "greater than or equal to", compare: u64::ge },
+        Self { sign: "≥", words: "greater or equal to", compare: u64::ge },
         Self { sign: "≤", words: "less than or equal to", compare: u64::le },
     ];
 }
@@ -354,10 +354,8 @@ impl<'a> Response<'a> {
         let head = String::from_utf8_lossy(self.request_head);
         let method = head.split(' ').next().unwrap_or_default();
         let mut text = format!("{method} {}\n", self.url);
-        if !matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE") {
-            let body = String::from_utf8_lossy(self.request_body);
-            text.push_str(&format!("\n{method} data:\n{body}\n"));
-        }
+        let body = String::from_utf8_lossy(self.request_body);
+        text.push_str(&format!("\n{method} data:\n{body}\n"));
         let cookie = head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("cookie").then(|| value.trim())

@@ -9,6 +9,7 @@ use crate::pattern::Pattern;
 use crate::script::{self, Environment, jexl};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use encoding_rs::UTF_8;
 use jiff::tz::TimeZone;
 use std::ops::RangeInclusive;
 
@@ -185,8 +186,8 @@ impl JmeterFunction {
                 };
                 text.chars().map(escape).collect()
             }
-            Self::UrlEncode => form_encode(text),
-            Self::UrlDecode => decode(text),
+            Self::UrlEncode => form_encode(text, UTF_8),
+            Self::UrlDecode => decode(text, UTF_8),
             Self::Unescape => unescape_java(text),
             Self::Char => arguments.iter().filter_map(|number| character(number.trim())).collect(),
             Self::ChangeCase => match argument(1).trim().to_ascii_uppercase().as_str() {
@@ -313,12 +314,26 @@ impl Scope<'_> {
         }
     }
 
-    /// A text with the values of its variables. Functions stay as they are.
+    /// A text with the values of its variables, and without escapes. Functions stay as they are.
     fn expand(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, behind)) = rest.split_once("${") {
-            out.push_str(before);
+        while let Some(at) = rest.find(['\\', '$']) {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let Some(behind) = rest.strip_prefix("${") else {
+                let mut characters = rest.chars();
+                let first = characters.next();
+                match characters.clone().next() {
+                    Some(escaped @ ('$' | ',' | '\\')) if first == Some('\\') => {
+                        characters.next();
+                        out.push(escaped);
+                    }
+                    _ => out.extend(first),
+                }
+                rest = characters.as_str();
+                continue;
+            };
             let found = behind
                 .split_once('}')
                 .and_then(|(name, behind)| Some((self.named(name.trim())?, behind)));
@@ -483,7 +498,11 @@ impl Scope<'_> {
             ("", _) => None,
             (text, Some(pattern)) => {
                 let zone = TimeZone::fixed(now.offset());
-                pattern.parse(text, &zone).map(|parsed| parsed.time)
+                let parsed = pattern.parse(text, &zone).map(|parsed| parsed.time);
+                // Java's defaults contradict hours of half days and fractions of seconds.
+                parsed.filter(|time| {
+                    time.subsec_nanosecond() == 0 && (time.hour() == 0 || !pattern.has_half_days())
+                })
             }
             (text, None) => text.parse().ok().and_then(java_time::from_millis),
         };

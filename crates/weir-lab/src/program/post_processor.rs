@@ -166,7 +166,7 @@ impl PostProcessor {
             }
             Rule::Json { .. } | Rule::JmesPath(_) => {
                 let found = match text.filter(|text| !text.trim().is_empty()) {
-                    Some(text) => self.json(&text, scope)?,
+                    Some(text) => self.json(&text, &default, scope)?,
                     None => None,
                 };
                 self.store_json(found, number, default, scope);
@@ -268,13 +268,27 @@ impl PostProcessor {
     }
 
     /// Values of a JSON text; `None` if it is not JSON.
-    fn json(&self, text: &str, scope: &mut Scope<'_>) -> Result<Option<Vec<String>>, String> {
+    fn json(
+        &self,
+        text: &str,
+        default: &str,
+        scope: &mut Scope<'_>,
+    ) -> Result<Option<Vec<String>>, String> {
         let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return Ok(None) };
         Ok(match &self.rule {
             Rule::Json { path, .. } => {
                 let Ok(path) = path.get(scope, JsonPath::parse) else { return Ok(None) };
                 let found = path.find(&value)?;
-                Some(found.iter().take(MAX_MATCHES).map(|value| jsonpath::text(value)).collect())
+                // JMeter has no value for a function.
+                if path.has_function() {
+                    return Ok(None);
+                }
+                // The default value stands for `null`.
+                let text = |value: &Cow<'_, serde_json::Value>| match value.is_null() {
+                    true => default.to_owned(),
+                    false => jsonpath::text(value),
+                };
+                Some(found.iter().take(MAX_MATCHES).map(text).collect())
             }
             Rule::JmesPath(expression) => {
                 let Ok(expression) = expression.get(scope, JmesPath::parse) else {

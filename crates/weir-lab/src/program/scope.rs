@@ -244,9 +244,12 @@ impl Scope<'_> {
                     None => default.write(self, out),
                 }
             }
-            Function::FormEncode(text) => out.push_str(&form_encode(&text.render(self))),
-            Function::FormEncodeAgain(text) => {
-                out.push_str(&form_encode(&decode(&text.render(self))));
+            Function::FormEncode { text, again, encoding } => {
+                let text = text.render(self);
+                match again {
+                    true => out.push_str(&form_encode(&decode(&text, encoding), encoding)),
+                    false => out.push_str(&form_encode(&text, encoding)),
+                }
             }
             Function::Row { feeder, column, advance } => {
                 out.push_str(&self.row(*feeder, *column, *advance));

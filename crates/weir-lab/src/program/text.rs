@@ -1,8 +1,9 @@
 //! Texts with variables and functions.
 
 use super::{Call, CounterId, FeederId, Scope, Variable};
-use crate::form::form_encode;
+use crate::form::{decode, form_encode};
 use crate::java_time::TimePattern;
+use encoding_rs::Encoding;
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
@@ -67,9 +68,14 @@ pub enum Function {
         default: Text,
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
-    FormEncode(Text),
-    /// The same for a text that is already encoded: decoded before.
-    FormEncodeAgain(Text),
+    FormEncode {
+        /// The text.
+        text: Text,
+        /// The text is encoded already, and decoded before.
+        again: bool,
+        /// Encoding of its characters.
+        encoding: &'static Encoding,
+    },
     /// The value of a row of a feeder (`__StringFromFile`, `__CSVRead`).
     Row {
         /// The feeder.
@@ -162,11 +168,26 @@ impl Text {
 
     /// The text with form encoding: constants are encoded now, variables when the text is rendered.
     #[must_use]
-    pub fn form_encoded(&self) -> Self {
+    pub fn form_encoded(&self, encoding: &'static Encoding) -> Self {
         Self::from_parts(self.parts.iter().map(|part| match part {
-            TextPart::Literal(text) => form_encode(text).as_str().into(),
-            other => Function::FormEncode(Self::from_parts([other.clone()])).into(),
+            TextPart::Literal(text) => form_encode(text, encoding).as_str().into(),
+            other => {
+                let text = Self::from_parts([other.clone()]);
+                Function::FormEncode { text, again: false, encoding }.into()
+            }
         }))
+    }
+
+    /// The same for a text that is encoded already: as a whole, for it is decoded before.
+    #[must_use]
+    pub fn form_encoded_again(&self, encoding: &'static Encoding) -> Self {
+        match self.as_fixed() {
+            Some(text) => Self::fixed(form_encode(&decode(text, encoding), encoding)),
+            None => {
+                let text = self.clone();
+                Self::from_parts([Function::FormEncode { text, again: true, encoding }.into()])
+            }
+        }
     }
 
     /// Appends the current text to `out`.

@@ -1,7 +1,7 @@
 //! Evaluation of expressions.
 
 use super::super::document::{Document, Kind, Name};
-use super::{Axis, Expression, Function, MAX_VISITED, Operator, Options, Step, Test};
+use super::{Axis, Expression, Function, Holds, MAX_VISITED, Operator, Options, Step, Test};
 use crate::pattern::Pattern;
 use std::cmp::Ordering;
 
@@ -50,10 +50,13 @@ pub(super) fn holds(
     expression: &Expression,
     document: &Document,
     options: &Options,
-) -> Result<bool, String> {
+) -> Result<Holds, String> {
     let mut context = Context { document, options, visits: MAX_VISITED };
     let value = context.value(expression, ROOT)?;
-    Ok(truth(&value))
+    Ok(match &value {
+        Value::Nodes(nodes) => Holds::Nodes(!nodes.is_empty()),
+        other => Holds::Value(truth(other)),
+    })
 }
 
 fn truth(value: &Value) -> bool {

@@ -54,7 +54,7 @@ fn options_change_documents_and_names() {
     let html = "<p>One<p class=b>Two</P>";
     let query = XPath::parse("//P[@class='b']").expect("XPath").tolerant(true);
     assert_eq!(query.texts(html), Ok(vec![Some("Two".to_owned())]));
-    assert_eq!(query.holds(html), Ok(true));
+    assert_eq!(query.holds(html), Ok(Holds::Nodes(true)));
     let namespaced = "<a xmlns='urn:a'><b>x<c>y</c></b></a>";
     let plain = XPath::parse("//b").expect("XPath").version2("");
     assert_eq!(plain.texts(namespaced), Ok(Vec::new()));

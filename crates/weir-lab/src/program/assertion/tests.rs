@@ -60,8 +60,8 @@ fn failures_have_the_messages_of_jmeter() {
     assert_eq!(
         body(Contains, &["a9", "b9"], true, false).as_deref(),
         Some(
-            "Test failed: text expected to contain /a9/\tTest failed: text expected to contain \
-             /b9/\t"
+            "Test failed: text expected something using /a9/\tTest failed: text expected something \
+             using /b9/\t"
         )
     );
     assert_eq!(body(Contains, &["("], false, false).map(|m| m.starts_with("Bad test")), Some(true));
@@ -103,7 +103,7 @@ fn values_in_json_are_compared() {
     assert_eq!(json("$.z", None, false, false, true), None);
     assert_eq!(
         json("$.a", Some("y"), true, false, false).as_deref(),
-        Some("Value expected to match regexp 'y', but it did not match: 'x'")
+        Some("Value in json path '$.a' expected to match regexp 'y', but it did not match: 'x'")
     );
     assert_eq!(
         json("$.a", None, false, false, true).as_deref(),

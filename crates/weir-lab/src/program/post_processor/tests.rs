@@ -91,7 +91,8 @@ fn json_sets_one_or_all_values() {
     let all = apply(json("$.a[*]"), "-1", "d", &[list]);
     let expected = [("v_1", "x"), ("v_2", "y"), ("v_ALL", "x,y"), ("v_matchNr", "2")];
     assert_eq!(all, pairs(&expected));
-    assert_eq!(apply(json("$.n"), "1", "d", &[list])[0], pairs(&[("v", "null")])[0]);
+    assert_eq!(apply(json("$.n"), "1", "d", &[list])[0], pairs(&[("v", "d")])[0]);
+    assert_eq!(apply(json("$.a.length()"), "1", "d", &[list]), pairs(&[("v", "d")]));
     assert_eq!(apply(json("$.one[*]"), "5", "d", &[list])[0], pairs(&[("v", "1")])[0]);
     assert_eq!(apply(json("$.z"), "1", "d", &[list]), pairs(&[("v", "d"), ("v_matchNr", "0")]));
     assert_eq!(apply(json("$.z"), "1", "d", &["no JSON"]), pairs(&[("v", "d")]));

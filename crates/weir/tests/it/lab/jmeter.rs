@@ -3,12 +3,15 @@
 //! JMeter comes from Maven Central, by Maven, once; where that cannot be done the tests say so and
 //! pass.
 
+mod http;
+mod plan;
 mod server;
+mod texts;
 
 use crate::harness::weir;
 use serde_json::{Value, json};
 use server::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,6 +81,9 @@ struct Line {
     bytes: u64,
     sent: u64,
     codes: BTreeMap<String, u64>,
+    /// Messages of failed assertions.
+    failures: BTreeSet<String>,
+    urls: BTreeSet<String>,
 }
 
 type Lines = BTreeMap<String, Line>;
@@ -89,14 +95,30 @@ fn lines(text: &[u8]) -> Lines {
         line.count += 1;
         line.errors += u64::from(!row.success);
         *line.codes.entry(row.code.to_string()).or_default() += 1;
+        // The parser of XML has messages of its own.
+        if row.label != "not XML" && !row.success && !row.failure.is_empty() {
+            line.failures.insert(row.failure.to_string());
+        }
+        line.urls.insert(row.url.to_string());
+        // A boundary of JMeter has any length.
+        let parts = row.label.starts_with("parts");
         // Without an answer JMeter counts the text of its exception as bytes.
         if !row.code.starts_with("Non HTTP") {
             line.bytes += row.bytes;
-            line.sent += row.sent_bytes;
+            line.sent += if parts { 0 } else { row.sent_bytes };
         }
     });
     read.expect("results");
     lines
+}
+
+/// Requests with the same boundary of their parts.
+fn without_boundaries(log: &[String]) -> Vec<String> {
+    let replaced = |line: &String| {
+        let boundary = line.split_once("boundary=").map(|(_, rest)| rest.split([';', ' ']).next());
+        boundary.flatten().map_or(line.clone(), |boundary| line.replace(boundary, "BOUNDARY"))
+    };
+    log.iter().map(replaced).collect()
 }
 
 fn plans() -> PathBuf {
@@ -111,8 +133,10 @@ fn by_jmeter(home: &Path, plan: &str, properties: &[(String, String)]) -> Lines 
     let mut command = Command::new("timeout");
     command.args(["120", "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-jar"]);
     // JMeter's functions look for files where it runs.
-    command.arg(home.join("bin/ApacheJMeter.jar")).arg("-n").current_dir(plans());
-    command.arg("-t").arg(plans().join(plan)).arg("-l").arg(&results);
+    let file = plans().join(plan);
+    command.arg(home.join("bin/ApacheJMeter.jar")).arg("-n");
+    command.current_dir(file.parent().unwrap_or(&plans()));
+    command.arg("-t").arg(&file).arg("-l").arg(&results);
     command.arg("-j").arg(folder.path().join("jmeter.log"));
     command.arg("-Jjmeter.save.saveservice.subresults=false");
     for (name, value) in properties {
@@ -140,6 +164,17 @@ fn by_weir(plan: &str, properties: &[(String, String)]) -> (Lines, Value) {
     (lines(&fs::read(results).expect("results")), result)
 }
 
+/// Runs a plan made in a test with both; `files` are beside it.
+fn compare_text(name: &str, plan: &str, files: &[(&str, &[u8])]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, content) in files {
+        fs::write(folder.path().join(file), content).expect("written");
+    }
+    let path = folder.path().join(format!("{name}.jmx"));
+    fs::write(&path, plan).expect("written");
+    compare(path.to_str().expect("text"), &[]);
+}
+
 /// Runs a plan with both, each on a server of its own, and compares.
 fn compare(plan: &str, more: &[(&str, &str)]) {
     let Some(home) = &*JMETER else { return };
@@ -151,18 +186,23 @@ fn compare(plan: &str, more: &[(&str, &str)]) {
     let (theirs, ours) = (Server::start(), Server::start());
     let expected = by_jmeter(home, plan, &properties(&theirs));
     let (found, result) = by_weir(plan, &properties(&ours));
+    let port = |server: &Server, line: &str| line.replace(&server.port.to_string(), "PORT");
     let mut wrong = Vec::new();
     for label in expected.keys().chain(found.keys().filter(|label| !expected.contains_key(*label)))
     {
-        let (expected, found) = (expected.get(label), found.get(label));
+        let shown = |lines: &Lines, server: &Server| {
+            lines.get(label).map(|line| port(server, &format!("{line:?}")))
+        };
+        let (expected, found) = (shown(&expected, &theirs), shown(&found, &ours));
         if expected != found {
             wrong.push(format!("{label}\n  JMeter {expected:?}\n  weir   {found:?}"));
         }
     }
-    let port = |server: &Server, line: &str| line.replace(&server.port.to_string(), "PORT");
     let theirs_log: Vec<String> = theirs.take_log().iter().map(|l| port(&theirs, l)).collect();
     let count = ours.count();
     let ours_log: Vec<String> = ours.take_log().iter().map(|l| port(&ours, l)).collect();
+    let theirs_log = without_boundaries(&theirs_log);
+    let ours_log = without_boundaries(&ours_log);
     for line in &theirs_log {
         let times = |log: &[String]| log.iter().filter(|other| *other == line).count();
         if times(&theirs_log) != times(&ours_log) {
