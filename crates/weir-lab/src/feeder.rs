@@ -15,18 +15,6 @@ pub const MAX_FILE_BYTES: u64 = 512 << 20;
 /// Largest number of rows of a feeder.
 pub const MAX_ROWS: usize = 10_000_000;
 
-/// The encoding of a name as Java knows it; UTF-8 for an empty one.
-///
-/// # Errors
-/// An unknown name.
-pub(crate) fn encoding(name: &str) -> Result<&'static encoding_rs::Encoding, String> {
-    match name.trim() {
-        "" => Ok(encoding_rs::UTF_8),
-        name => encoding_rs::Encoding::for_label(name.as_bytes())
-            .ok_or_else(|| format!("the Lab does not know the encoding `{name}`")),
-    }
-}
-
 /// Rows of values, one value per column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {

@@ -12,6 +12,7 @@
 //! knows how to start weir, and the names of weir's metrics.
 
 pub mod bounded_file;
+mod charset;
 pub mod compare;
 pub mod engine;
 mod escape;

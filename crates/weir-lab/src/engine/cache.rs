@@ -8,6 +8,8 @@ use weir_wire::Headers;
 
 /// Most URLs of a user, as in JMeter.
 const MAX_URLS: usize = 5000;
+/// Expiry of a response that says nothing about it.
+const ONE_YEAR_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Validators and expiry by URL.
 #[derive(Debug, Default)]
@@ -46,13 +48,14 @@ impl Cache {
         }
         let validators = Validators { etag: text("etag"), last_modified: text("last-modified") };
         let expires = if options.expires { expiry(&text) } else { None };
-        if validators == Validators::default() && expires.is_none() {
+        if options.expires && text("cache-control").is_some_and(|c| c.contains("no-store")) {
             return;
         }
         if self.entries.len() >= MAX_URLS && !self.entries.contains_key(&url) {
             self.entries.clear();
         }
-        self.entries.insert(url, (validators, expires));
+        // JMeter keeps the first ones.
+        self.entries.entry(url).or_insert((validators, expires));
     }
 
     /// An iteration starts.
@@ -70,7 +73,7 @@ fn expiry(text: &dyn Fn(&str) -> Option<String>) -> Option<Timestamp> {
         jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(&text).ok()
     };
     let control = text("cache-control").unwrap_or_default();
-    if control.contains("no-store") || control.contains("no-cache") {
+    if control.contains("no-cache") {
         return None;
     }
     let seconds = match control.split_once("max-age=") {
@@ -80,7 +83,10 @@ fn expiry(text: &dyn Fn(&str) -> Option<String>) -> Option<Timestamp> {
         }
         None => match time("expires") {
             Some(expires) => return Some(expires),
-            None => time("date")?.duration_since(time("last-modified")?).as_secs() / 10,
+            None => match (time("date"), time("last-modified")) {
+                (Some(date), Some(modified)) => date.duration_since(modified).as_secs() / 10,
+                _ => ONE_YEAR_SECONDS,
+            },
         },
     };
     Timestamp::now().checked_add(jiff::SignedDuration::from_secs(seconds)).ok()
@@ -112,6 +118,7 @@ mod tests {
         let date = ("Date", "Sat, 28 Nov 2026 20:00:00 GMT");
         let old = ("Last-Modified", "Sat, 28 Nov 2020 20:00:00 GMT");
         assert!(stored(&[date, old], 200, true).is_fresh("u"));
+        assert!(stored(&[("ETag", "1")], 200, true).is_fresh("u"));
         assert!(!stored(&[("Expires", "Sat, 28 Nov 2020 20:00:00 GMT")], 200, true).is_fresh("u"));
         let mut kept = stored(&[("ETag", "1")], 200, false);
         kept.start_iteration(false);

@@ -262,7 +262,7 @@ fn content<'a>(
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         }),
         Body::Encoded(text, encoding) => {
-            Some(Cow::Owned(encoding.encode(&text.render(scope)).0.into_owned()))
+            Some(Cow::Owned(encoding.encode(&text.render(scope)).into_owned()))
         }
         Body::Multipart(body) => Some(Cow::Owned(multipart(body, scope))),
     }
@@ -271,7 +271,10 @@ fn content<'a>(
 /// RFC 7578, with names quoted as browsers do it.
 fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Vec<u8> {
     let mut out = String::new().into_bytes();
-    let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+    let quoted = |text: &str| {
+        let text = text.replace('\\', r"\\").replace('"', "\\\"");
+        text.replace('\r', "\\\r").replace('\n', " ")
+    };
     for part in &body.parts {
         let name = quoted(&part.name.render(scope));
         let file = match &part.content {
@@ -294,7 +297,7 @@ fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Vec<u8> {
         out.extend_from_slice(b"\r\n");
         match &part.content {
             PartContent::Text(value) => {
-                out.extend_from_slice(&body.encoding.encode(&value.render(scope)).0);
+                out.extend_from_slice(&body.encoding.encode(&value.render(scope)));
             }
             PartContent::File(_, bytes) => out.extend_from_slice(bytes),
         }

@@ -4,7 +4,7 @@ use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
     Body, Check, CheckKind, Extractor, Label, LoopCount, Origin, PostProcessor, Program, Request,
-    Scope, State, Step, Values,
+    Scope, State, Step, Url, Values,
 };
 use std::sync::Arc;
 use weir_wire::Method;
@@ -206,7 +206,13 @@ impl Plan {
             }
             messages.push(message);
         }
-        let url = origin.url(&target);
+        // JMeter shows the URL as written.
+        let url = match &request.url {
+            Url::Parts { target: text, .. } if request.client.strict => {
+                origin.url(&text.render(&mut scope))
+            }
+            _ => origin.url(&target),
+        };
         let known = self.origins.iter().position(|known| **known == origin);
         let origin = known.unwrap_or_else(|| {
             self.origins.push(Arc::new(origin));

@@ -140,6 +140,9 @@ impl User {
                 return Ok(());
             }
             let Some(next) = self.redirect(prepared, &destination, sum)? else { return Ok(()) };
+            if prepared.request.client.counts_last {
+                (sum.received, sum.sent, sum.body) = (0, 0, 0);
+            }
             destination = next;
         }
         Err(RequestError::new(ErrorKind::Protocol, format!("more than {MAX_REDIRECTS} redirects")))
@@ -285,7 +288,7 @@ impl User {
         }
         let as_get = prepared.request.redirects == Redirects::FollowAsGet;
         let is_safe = matches!(prepared.method, Method::Get | Method::Head);
-        if as_get && !is_safe && matches!(sum.status, 307 | 308) {
+        if as_get && !is_safe && sum.status == 307 {
             return Ok(None);
         }
         let location = self.captured.headers().get("location").map(String::from_utf8_lossy);

@@ -1,7 +1,7 @@
 //! Rows from a CSV file (RFC 4180, or without quotes as JMeter reads them).
 
 use super::{FeederError, MAX_FILE_BYTES, MAX_ROWS, Table};
-use encoding_rs::Encoding;
+use crate::charset::Charset;
 use std::path::PathBuf;
 
 /// A file and its format.
@@ -36,7 +36,7 @@ impl CsvFile {
     /// # Errors
     /// See [`Self::read_rows`].
     pub fn read(&self) -> Result<Table, FeederError> {
-        let mut table = self.read_rows(encoding_rs::UTF_8)?;
+        let mut table = self.read_rows(Charset::UTF_8)?;
         table.rows.iter_mut().for_each(|row| row.resize(table.columns.len(), Box::default()));
         Ok(table)
     }
@@ -47,9 +47,9 @@ impl CsvFile {
     /// # Errors
     /// The file cannot be read or is too large, a quoted value does not end, or the file has no
     /// row.
-    pub fn read_rows(&self, encoding: &'static Encoding) -> Result<Table, FeederError> {
+    pub fn read_rows(&self, encoding: Charset) -> Result<Table, FeederError> {
         let bytes = crate::bounded_file::read(&self.path, MAX_FILE_BYTES)?;
-        let text = encoding.decode(&bytes).0;
+        let text = encoding.decode(&bytes);
         let records =
             if self.quoted { self.with_quotes(&text)? } else { self.without_quotes(&text) };
         let mut records = records.into_iter();

@@ -2,6 +2,7 @@
 
 use super::text::TextError;
 use super::variables::Variables;
+use crate::charset::Charset;
 use crate::feeder::CsvFile;
 use crate::java_time::{Class, TimePattern};
 use crate::program::{
@@ -393,7 +394,7 @@ impl FunctionCall<'_> {
             quoted: false,
             ..CsvFile::new(variables.folder.join(file))
         };
-        let table = csv.read_rows(encoding_rs::UTF_8);
+        let table = csv.read_rows(Charset::UTF_8);
         let mut table = table.map_err(|error| TextError::invalid(error.to_string()))?;
         // `__CSVRead` skips empty lines.
         let is_empty = |row: &Vec<Box<str>>| row.iter().all(|value| value.trim().is_empty());
@@ -416,10 +417,10 @@ impl FunctionCall<'_> {
     fn file(&self, variables: &Variables<'_>) -> Result<String, TextError> {
         let name = self.fixed(0)?;
         let encoding = self.fixed(1)?;
-        let encoding = crate::feeder::encoding(&encoding).map_err(TextError::unsupported)?;
+        let encoding = Charset::named(&encoding).map_err(TextError::unsupported)?;
         let bytes = crate::bounded_file::read(&variables.folder.join(&name), MAX_FILE_BYTES)
             .map_err(|error| TextError::invalid(error.to_string()))?;
-        Ok(encoding.decode(&bytes).0.into_owned())
+        Ok(encoding.decode(&bytes).into_owned())
     }
 }
 

@@ -3,6 +3,7 @@
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, is_true};
+use crate::charset::Charset;
 use crate::program::{
     CacheOptions, ClientOptions, Credentials, Origin, Redirects, Request, StatusSet, Text,
     TextPart, Timeouts, Url,
@@ -78,7 +79,7 @@ impl Translation<'_> {
         let method = settings.fixed(self, "HTTPSampler.method").trim().to_ascii_uppercase();
         let method = if method.is_empty() { "GET".to_owned() } else { method };
         let encoding = settings.fixed(self, "HTTPSampler.contentEncoding");
-        let encoding = crate::feeder::encoding(&encoding);
+        let encoding = Charset::named(&encoding);
         let encoding = self.supported(element, encoding)?;
         let content = self.content(&settings, &method, encoding);
         let url = self.url(&settings, content.query)?;
@@ -97,7 +98,7 @@ impl Translation<'_> {
         } else {
             Redirects::Ignore
         };
-        let client = self.client(&settings, scope, content.content_type);
+        let client = self.client(&settings, scope, content.content_type, redirects);
         Some(Request {
             label: self.label(element),
             method,
@@ -127,6 +128,7 @@ impl Translation<'_> {
         settings: &Settings<'_>,
         scope: &Scope<'_>,
         body_type: Option<String>,
+        redirects: Redirects,
     ) -> ClientOptions {
         let element = settings.elements[0];
         let implementation = settings.fixed(self, "HTTPSampler.implementation");
@@ -137,6 +139,7 @@ impl Translation<'_> {
         let mut client = ClientOptions {
             body_type,
             strict: true,
+            counts_last: redirects == Redirects::Follow,
             md5: settings.switch(self, "HTTPSampler.md5", false),
             without_cookies: !scope.inner_first().any(|found| found.class == "CookieManager"),
             proxy: self.proxy(settings),

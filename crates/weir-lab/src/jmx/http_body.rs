@@ -3,8 +3,8 @@
 use super::http::Settings;
 use super::translate::Translation;
 use super::tree::{Element, Properties};
+use crate::charset::Charset;
 use crate::program::{Body, Multipart, Part, PartContent, Text};
-use encoding_rs::Encoding;
 
 /// Largest sent file.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -39,7 +39,7 @@ impl Translation<'_> {
         &mut self,
         settings: &Settings<'_>,
         method: &str,
-        encoding: &'static Encoding,
+        encoding: Charset,
     ) -> Content {
         let arguments = self.arguments(settings, encoding);
         let files = self.files(settings);
@@ -47,11 +47,13 @@ impl Translation<'_> {
         let nameless = arguments.iter().all(|argument| argument.name.is_empty());
         let in_query = matches!(method, "GET" | "DELETE" | "OPTIONS");
         let has_body = !matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE");
-        let encoded = |argument: &Argument, text: &Text| match argument.encode {
-            true => text.form_encoded(encoding),
-            false => text.clone(),
+        // Names of a query are always in UTF-8.
+        let of_query = |argument: &Argument, text: &Text| {
+            let is_name = std::ptr::eq(text, &raw const argument.name);
+            let encoding = if is_name { Charset::UTF_8 } else { encoding };
+            if argument.encode { text.form_encoded(encoding) } else { text.clone() }
         };
-        let query = in_query.then(|| pairs(&arguments, false, encoded)).filter(|q| !q.is_empty());
+        let query = in_query.then(|| pairs(&arguments, false, of_query)).filter(|q| !q.is_empty());
         let wants_parts = settings.switch(self, "HTTPSampler.DO_MULTIPART_POST", false);
         let lax = settings.switch(self, "HTTPSampler.BROWSER_COMPATIBLE_MULTIPART", false);
         let content = |body, content_type: Option<&str>| Content {
@@ -62,6 +64,10 @@ impl Translation<'_> {
         };
         let is_body = matches!(&files[..], [file] if file.name.is_empty());
         if has_body && (wants_parts || !(files.is_empty() || is_body)) {
+            if files.iter().any(|file| file.content_type.is_empty()) {
+                let message = "JMeter cannot send a file as a part without `File.mimetype`";
+                self.invalid(settings.elements[0], message);
+            }
             let parts = Multipart { parts: parts(arguments, files, lax), encoding };
             return content(Body::Multipart(parts), None);
         }
@@ -78,7 +84,7 @@ impl Translation<'_> {
                 false => argument.value.clone(),
             });
             let text = Text::from_parts(values);
-            let body = if encoding == encoding_rs::UTF_8 {
+            let body = if encoding == Charset::UTF_8 {
                 text.into()
             } else {
                 Body::Encoded(text, encoding)
@@ -99,7 +105,7 @@ impl Translation<'_> {
         content(Body::None, None)
     }
 
-    fn arguments(&mut self, settings: &Settings<'_>, encoding: &'static Encoding) -> Vec<Argument> {
+    fn arguments(&mut self, settings: &Settings<'_>, encoding: Charset) -> Vec<Argument> {
         let mut arguments = Vec::new();
         for element in &settings.elements {
             let Some(list) = element.properties.element("HTTPsampler.Arguments") else { continue };
@@ -113,7 +119,7 @@ impl Translation<'_> {
         &mut self,
         element: &Element,
         argument: &Properties,
-        encoding: &'static Encoding,
+        encoding: Charset,
     ) -> Argument {
         let name = "HTTPArgument.always_encode";
         let encode = self.fixed_text(element, argument.text(name), name);
@@ -132,7 +138,7 @@ impl Translation<'_> {
         &mut self,
         element: &Element,
         argument: &Properties,
-        encoding: &'static Encoding,
+        encoding: Charset,
     ) -> String {
         let name = "HTTPArgument.content_type";
         let written = self.fixed_text(element, argument.text(name), name);
@@ -187,9 +193,6 @@ fn pairs(arguments: &[Argument], equals: bool, encode: impl Fn(&Argument, &Text)
 /// Parts of a `multipart/form-data` body. In the mode of browsers, fields have no type.
 fn parts(arguments: Vec<Argument>, mut files: Vec<Part>, lax: bool) -> Vec<Part> {
     for file in &mut files {
-        if file.content_type.is_empty() {
-            "application/octet-stream".clone_into(&mut file.content_type);
-        }
         file.transfer = if lax { "" } else { "binary" };
     }
     let fields = arguments.into_iter().filter(|argument| !argument.name.is_empty());

@@ -4,6 +4,7 @@ use super::text::{self, TextError};
 use super::tree::{Element, Properties, Property, enabled, is_true};
 use super::variables::Variables;
 use super::{JmxError, Options, Plan, Problem, control, extractors, functions, threads};
+use crate::charset::Charset;
 use crate::feeder::CsvFile;
 use crate::program::{Feeder, FeederId, Label, Program, Share, Text};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +113,7 @@ impl Translation<'_> {
         let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         let columns: Vec<String> = columns.map(str::to_owned).collect();
         let encoding = self.fixed(element, "fileEncoding");
-        let encoding = crate::feeder::encoding(&encoding);
+        let encoding = Charset::named(&encoding);
         let Some(encoding) = self.supported(element, encoding) else { return };
         let delimiter = match self.fixed(element, "delimiter").as_str() {
             "" => ',',

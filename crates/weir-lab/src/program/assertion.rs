@@ -118,8 +118,8 @@ impl Assertion {
                 let bytes = u64::try_from(bytes.integer(scope)).unwrap_or(0);
                 (!order.holds(size, bytes)).then(|| {
                     format!(
-                        "The result was the wrong size: It was {size} bytes, but should have been \
-                         {} {bytes} bytes.",
+                        "The result was the wrong size: It was {size} bytes, but should {} {bytes} \
+                         bytes.",
                         order.words()
                     )
                 })

@@ -129,17 +129,18 @@ pub struct SizeOperator {
 
 impl SizeOperator {
     /// Equal.
-    pub const EQUAL: Self = Self { sign: "=", words: "equal to", compare: u64::eq };
+    pub const EQUAL: Self = Self { sign: "=", words: "have been equal to", compare: u64::eq };
     /// Not equal.
-    pub const NOT_EQUAL: Self = Self { sign: "≠", words: "not equal to", compare: u64::ne };
+    pub const NOT_EQUAL: Self =
+        Self { sign: "≠", words: "have not been equal to", compare: u64::ne };
     /// All, in the order of their numbers in JMeter, which start at 1.
     pub const ALL: [Self; 6] = [
         Self::EQUAL,
         Self::NOT_EQUAL,
-        Self { sign: ">", words: "greater than", compare: u64::gt },
-        Self { sign: "<", words: "less than", compare: u64::lt },
-        Self { sign: "≥", words: "greater or equal to", compare: u64::ge },
-        Self { sign: "≤", words: "less than or equal to", compare: u64::le },
+        Self { sign: ">", words: "have been greater than", compare: u64::gt },
+        Self { sign: "<", words: "have been less than", compare: u64::lt },
+        Self { sign: "≥", words: "have been greater or equal to", compare: u64::ge },
+        Self { sign: "≤", words: "have been less than or equal to", compare: u64::le },
     ];
 }
 

@@ -1,6 +1,7 @@
 //! Functions of JMeter and of its usual plug-ins, evaluated each time.
 
 use super::{Scope, Text};
+use crate::charset::Charset;
 use crate::escape::{escape_html, escape_xml, unescape_html, unescape_java};
 use crate::form::{decode, form_encode};
 use crate::java_time::{self, Class, TimePattern};
@@ -9,7 +10,6 @@ use crate::pattern::Pattern;
 use crate::script::{self, Environment, jexl};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use encoding_rs::UTF_8;
 use jiff::tz::TimeZone;
 use std::ops::RangeInclusive;
 
@@ -186,8 +186,8 @@ impl JmeterFunction {
                 };
                 text.chars().map(escape).collect()
             }
-            Self::UrlEncode => form_encode(text, UTF_8),
-            Self::UrlDecode => decode(text, UTF_8),
+            Self::UrlEncode => form_encode(text, Charset::UTF_8),
+            Self::UrlDecode => decode(text, Charset::UTF_8),
             Self::Unescape => unescape_java(text),
             Self::Char => arguments.iter().filter_map(|number| character(number.trim())).collect(),
             Self::ChangeCase => match argument(1).trim().to_ascii_uppercase().as_str() {

@@ -1,8 +1,8 @@
 //! Description of a request.
 
 use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
+use crate::charset::Charset;
 use bytes::Bytes;
-use encoding_rs::Encoding;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub struct ClientOptions {
     pub body_type: Option<String>,
     /// Illegal characters in the URL are an error, as for Java's `URI`; otherwise they are encoded.
     pub strict: bool,
+    /// Only the last request of redirects is counted in bytes.
+    pub counts_last: bool,
     /// The body of the response becomes its MD5.
     pub md5: bool,
     /// No cookies are kept or sent.
@@ -151,7 +153,7 @@ pub enum Body {
     /// Text with variables.
     Text(Text),
     /// Text with variables in another encoding than UTF-8.
-    Encoded(Text, &'static Encoding),
+    Encoded(Text, Charset),
     /// `multipart/form-data`; its content type is added.
     Multipart(Multipart),
 }
@@ -162,7 +164,7 @@ pub struct Multipart {
     /// Its parts.
     pub parts: Vec<Part>,
     /// Encoding of texts, which the content type names.
-    pub encoding: &'static Encoding,
+    pub encoding: Charset,
 }
 
 impl From<Text> for Body {
@@ -221,8 +223,7 @@ pub enum Redirects {
     Ignore,
     /// Follow, at most 20 times, as one sample.
     Follow,
-    /// The same as JMeter does it: always with GET (or HEAD), and not after 307 and 308 of other
-    /// methods.
+    /// The same as JMeter does it: always with GET (or HEAD), and not after 307 of other methods.
     #[strum(disabled)]
     FollowAsGet,
 }

@@ -247,8 +247,8 @@ impl Scope<'_> {
             Function::FormEncode { text, again, encoding } => {
                 let text = text.render(self);
                 match again {
-                    true => out.push_str(&form_encode(&decode(&text, encoding), encoding)),
-                    false => out.push_str(&form_encode(&text, encoding)),
+                    true => out.push_str(&form_encode(&decode(&text, *encoding), *encoding)),
+                    false => out.push_str(&form_encode(&text, *encoding)),
                 }
             }
             Function::Row { feeder, column, advance } => {

@@ -1,9 +1,9 @@
 //! Texts with variables and functions.
 
 use super::{Call, CounterId, FeederId, Scope, Variable};
+use crate::charset::Charset;
 use crate::form::{decode, form_encode};
 use crate::java_time::TimePattern;
-use encoding_rs::Encoding;
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
@@ -74,7 +74,7 @@ pub enum Function {
         /// The text is encoded already, and decoded before.
         again: bool,
         /// Encoding of its characters.
-        encoding: &'static Encoding,
+        encoding: Charset,
     },
     /// The value of a row of a feeder (`__StringFromFile`, `__CSVRead`).
     Row {
@@ -168,7 +168,7 @@ impl Text {
 
     /// The text with form encoding: constants are encoded now, variables when the text is rendered.
     #[must_use]
-    pub fn form_encoded(&self, encoding: &'static Encoding) -> Self {
+    pub fn form_encoded(&self, encoding: Charset) -> Self {
         Self::from_parts(self.parts.iter().map(|part| match part {
             TextPart::Literal(text) => form_encode(text, encoding).as_str().into(),
             other => {
@@ -180,7 +180,7 @@ impl Text {
 
     /// The same for a text that is encoded already: as a whole, for it is decoded before.
     #[must_use]
-    pub fn form_encoded_again(&self, encoding: &'static Encoding) -> Self {
+    pub fn form_encoded_again(&self, encoding: Charset) -> Self {
         match self.as_fixed() {
             Some(text) => Self::fixed(form_encode(&decode(text, encoding), encoding)),
             None => {

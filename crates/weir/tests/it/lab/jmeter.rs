@@ -96,8 +96,12 @@ fn lines(text: &[u8]) -> Lines {
         line.errors += u64::from(!row.success);
         *line.codes.entry(row.code.to_string()).or_default() += 1;
         // The parser of XML has messages of its own.
-        if row.label != "not XML" && !row.success && !row.failure.is_empty() {
-            line.failures.insert(row.failure.to_string());
+        if !matches!(&*row.label, "not XML" | "no json fails")
+            && !row.success
+            && !row.failure.is_empty()
+        {
+            let failure = row.failure.split(": It took").next().unwrap_or_default();
+            line.failures.insert(failure.to_owned());
         }
         line.urls.insert(row.url.to_string());
         // A boundary of JMeter has any length.

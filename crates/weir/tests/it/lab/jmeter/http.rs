@@ -31,8 +31,10 @@ fn header(name: &str, value: &str) -> String {
 #[test]
 fn bodies_and_their_types() {
     let keep = [("HTTPSampler.use_keepalive", "true")];
-    let form = argument("a", "x y", true) + &argument("b", "Test+Fluffy+${n}", false)
-        + &argument("c", "%41%20${n}", false) + &argument("", "nameless", true);
+    let form = argument("a", "x y", true)
+        + &argument("b", "Test+Fluffy+${n}", false)
+        + &argument("c", "%41%20${n}", false)
+        + &argument("", "nameless", true);
     let raw = argument("", "<a>${n}</a>", false);
     let mut inside = String::new();
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
@@ -40,9 +42,18 @@ fn bodies_and_their_types() {
         let one = file("data.bin", "", "application/x-data");
         inside += &request(&format!("{method} file"), method, "/echo", &[], ("", &one), "");
         let none = file("data.bin", "", "");
-        inside += &request(&format!("{method} file without type"), method, "/echo", &[], ("", &none), "");
-        inside += &request(&format!("{method} file and arguments"), method, "/echo", &[], (&form, &one), "");
-        inside += &request(&format!("{method} file and text"), method, "/echo", &[], (&raw, &one), "");
+        inside +=
+            &request(&format!("{method} file without type"), method, "/echo", &[], ("", &none), "");
+        inside += &request(
+            &format!("{method} file and arguments"),
+            method,
+            "/echo",
+            &[],
+            (&form, &one),
+            "",
+        );
+        inside +=
+            &request(&format!("{method} file and text"), method, "/echo", &[], (&raw, &one), "");
     }
     for method in ["PROPFIND", "REPORT", "MKCOL", "LOCK", "UNLOCK", "COPY", "SEARCH"] {
         inside += &request(&format!("{method} text"), method, "/echo", &[], (&raw, ""), "");
@@ -71,13 +82,14 @@ fn bodies_and_their_types() {
 #[test]
 fn parts_of_multipart_bodies() {
     let form = argument("a", "x ${n}", true) + &argument("é\"q", "ü", false);
-    let files = file("data.bin", "f", "application/x-data") + &file("data.bin", "g", "");
+    let files = file("data.bin", "f", "application/x-data") + &file("data.bin", "g", "text/plain");
     let parts = ("HTTPSampler.DO_MULTIPART_POST", "true");
     let lax = ("HTTPSampler.BROWSER_COMPATIBLE_MULTIPART", "true");
     let latin = ("HTTPSampler.contentEncoding", "ISO-8859-1");
     let mut inside = String::new();
     for method in ["POST", "PUT", "PATCH"] {
-        inside += &request(&format!("parts {method}"), method, "/parts", &[parts], (&form, &files), "");
+        inside +=
+            &request(&format!("parts {method}"), method, "/parts", &[parts], (&form, &files), "");
     }
     inside += &request("parts without flag", "POST", "/parts", &[], (&form, &files), "");
     inside += &request("parts of browsers", "POST", "/parts", &[parts, lax], (&form, &files), "");
@@ -111,16 +123,55 @@ fn redirects_and_urls() {
         inside += &request(&name, "GET", &format!("/moved/{status}"), &auto, ("", ""), "");
     }
     inside += &request("relative", "GET", "/moved/to/x y", &follow, ("", ""), "");
-    for (at, path) in ["", "/", "text", "${none}", "/${none}", "/a|b", "/a b", "/a%zz", "/a?b={c}",
-        "${path}", "${path}?x=${n}", "${url}", "/ä", "/a#b"].iter().enumerate()
+    for (at, path) in [
+        "",
+        "/",
+        "text",
+        "${none}",
+        "/${none}",
+        "/a|b",
+        "/a b",
+        "/a%zz",
+        "/a?b={c}",
+        "${path}",
+        "${path}?x=${n}",
+        "${url}",
+        "/ä",
+        "/a#b",
+    ]
+    .iter()
+    .enumerate()
     {
         inside += &request(&format!("path {at}"), "GET", path, &[], ("", ""), "");
     }
-    inside += &request("host header", "GET", "/headers", &[], ("", ""), &header("Host", "a.example"));
-    inside += &request("host with port", "GET", "/headers", &[], ("", ""), &header("Host", "a.example:99"));
-    inside += &request("host 80", "GET", "/headers", &[], ("", ""), &header("Host", "a.example:80"));
+    inside +=
+        &request("host header", "GET", "/headers", &[], ("", ""), &header("Host", "a.example"));
+    inside += &request(
+        "host with port",
+        "GET",
+        "/headers",
+        &[],
+        ("", ""),
+        &header("Host", "a.example:99"),
+    );
+    inside +=
+        &request("host 80", "GET", "/headers", &[], ("", ""), &header("Host", "a.example:80"));
     let other = [("HTTPSampler.domain", "${none}")];
     inside += &request("no host", "GET", "/", &other, ("", ""), "");
+    let proxy = [
+        ("HTTPSampler.proxyHost", "127.0.0.1"),
+        ("HTTPSampler.proxyPort", "${__P(port)}"),
+        ("HTTPSampler.domain", "a.example"),
+        ("HTTPSampler.port", "8080"),
+    ];
+    inside += &request("proxy", "POST", "/x?y", &proxy, (&form, ""), "");
+    inside += &request("proxy ${n}", "GET", "/x?${n}", &proxy, ("", ""), "");
+    let source = [("HTTPSampler.ipSource", "127.0.0.1")];
+    inside += &request("source", "GET", "/text", &source, ("", ""), "");
+    let host = item("StaticHost", &[("StaticHost.Name", "static.example"), ("StaticHost.Address", "127.0.0.1")]);
+    let table = with_list("DNSCacheManager", &[("DNSCacheManager.isCustomResolver", "true")], ("DNSCacheManager.hosts", &host));
+    let named = [("HTTPSampler.domain", "static.example")];
+    inside += &request("table", "GET", "/text", &named, ("", ""), &table);
     let inside = group("G", 1, &inside);
     let variables = [("n", "7"), ("path", "text"), ("url", "http://127.0.0.1:${__P(port)}/text?u")];
     compare_text("urls", &plan(&variables, &inside), &[]);
@@ -136,12 +187,16 @@ fn cookie(name: &str, value: &str, domain: &str, path: &str) -> String {
 
 #[test]
 fn cookies_credentials_and_caches() {
-    let cookies = cookie("preset", "p${n}", "127.0.0.1", "/") + &cookie("other", "o", "x.example", "/");
+    let cookies =
+        cookie("preset", "p${n}", "127.0.0.1", "/") + &cookie("other", "o", "x.example", "/");
     let manager = |clear: &str, policy: &str, cookies: &str| {
         with_list(
             "CookieManager",
-            &[("CookieManager.clearEachIteration", clear), ("CookieManager.policy", policy),
-                ("CookieManager.controlledByThreadGroup", "false")],
+            &[
+                ("CookieManager.clearEachIteration", clear),
+                ("CookieManager.policy", policy),
+                ("CookieManager.controlledByThreadGroup", "false"),
+            ],
             ("CookieManager.cookies", cookies),
         )
     };
@@ -155,19 +210,30 @@ fn cookies_credentials_and_caches() {
     inside += &group("cleared", 2, &(manager("true", "standard", &cookies) + &steps("cleared")));
     inside += &group("ignored", 2, &(manager("false", "ignorecookies", "") + &steps("ignored")));
     inside += &group("none", 2, &steps("none"));
-    let within = element("GenericController", "c", &[], &(manager("false", "standard", "") + &steps("within")));
+    let within = element(
+        "GenericController",
+        "c",
+        &[],
+        &(manager("false", "standard", "") + &steps("within")),
+    );
     inside += &group("scope", 2, &(within + &get("outside", "/headers", &own)));
 
     let authorization = |url: &str| {
         item(
             "Authorization",
-            &[("Authorization.url", url), ("Authorization.username", "u${n}"),
-                ("Authorization.password", "p"), ("Authorization.domain", ""), ("Authorization.realm", "")],
+            &[
+                ("Authorization.url", url),
+                ("Authorization.username", "u${n}"),
+                ("Authorization.password", "p"),
+                ("Authorization.domain", ""),
+                ("Authorization.realm", ""),
+            ],
         )
     };
     let list = authorization("http://127.0.0.1:${__P(port)}/headers") + &authorization("");
     let auth = with_list("AuthManager", &[], ("AuthManager.auth_list", &list));
-    inside += &group("auth", 1, &(auth + &get("signed in", "/headers", "") + &get("not", "/text", "")));
+    inside +=
+        &group("auth", 1, &(auth + &get("signed in", "/headers", "") + &get("not", "/text", "")));
 
     let cache = |expires: &str| {
         element(
