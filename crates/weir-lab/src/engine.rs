@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod batch;
+mod cache;
 mod closed;
 mod connection;
 mod cookies;
@@ -20,6 +21,7 @@ mod request_error;
 mod send;
 mod shared_timer;
 mod tls;
+mod uri;
 mod user;
 
 pub use find_max::{RateStep, StepVerdict};

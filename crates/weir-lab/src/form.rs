@@ -1,15 +1,17 @@
 //! Encoding of forms and queries (`application/x-www-form-urlencoded`).
 
+use crate::charset::Charset;
 use percent_encoding::percent_decode_str;
 
-/// Encodes as Java's `URLEncoder` does.
-pub(crate) fn form_encode(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+/// Encodes as Java's `URLEncoder` does, with characters in an encoding.
+pub(crate) fn form_encode(text: &str, encoding: Charset) -> String {
+    url::form_urlencoded::byte_serialize(&encoding.encode(text)).collect()
 }
 
 /// Decodes; invalid escapes stay unchanged.
-pub(crate) fn decode(text: &str) -> String {
-    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+pub(crate) fn decode(text: &str, encoding: Charset) -> String {
+    let bytes: Vec<u8> = percent_decode_str(&text.replace('+', " ")).collect();
+    encoding.decode(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -21,9 +23,12 @@ mod tests {
         for (text, encoded) in
             [("a b+c", "a+b%2Bc"), ("€*-._~", "%E2%82%AC*-._%7E"), ("", ""), ("100%", "100%25")]
         {
-            assert_eq!(form_encode(text), encoded);
-            assert_eq!(decode(encoded), text);
+            assert_eq!(form_encode(text, Charset::UTF_8), encoded);
+            assert_eq!(decode(encoded, Charset::UTF_8), text);
         }
-        assert_eq!(decode("%g1%2"), "%g1%2");
+        assert_eq!(decode("%g1%2", Charset::UTF_8), "%g1%2");
+        let latin = Charset::named("ISO-8859-1").expect("known");
+        assert_eq!(form_encode("é", latin), "%E9");
+        assert_eq!(decode("%E9", latin), "é");
     }
 }

@@ -106,7 +106,8 @@ fn list(problems: &[Problem]) -> String {
 /// See [`JmxError`].
 pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
     let text = bounded_file::read_text(path, MAX_FILE_BYTES)?;
-    load_text(&text, path.parent().unwrap_or(Path::new("")), options)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    load_named(&text, path.parent().unwrap_or(Path::new("")), &name, options)
 }
 
 /// Translates a plan. Relative files are resolved against `folder`.
@@ -114,8 +115,12 @@ pub fn load(path: &Path, options: &Options) -> Result<Plan, JmxError> {
 /// # Errors
 /// All problems of the plan.
 pub fn load_text(text: &str, folder: &Path, options: &Options) -> Result<Plan, JmxError> {
+    load_named(text, folder, "", options)
+}
+
+fn load_named(text: &str, folder: &Path, name: &str, options: &Options) -> Result<Plan, JmxError> {
     let roots = tree::read(text).map_err(|problem| JmxError::Problems(vec![problem]))?;
-    translate::translate(&roots, folder, options)
+    translate::translate(&roots, (folder, name), options)
 }
 
 #[cfg(test)]

@@ -12,16 +12,22 @@
 //! knows how to start weir, and the names of weir's metrics.
 
 pub mod bounded_file;
+mod charset;
 pub mod compare;
 pub mod engine;
+mod escape;
 pub mod feeder;
 pub mod figures;
 mod form;
 pub mod generate;
+mod java_time;
 pub mod jmx;
+mod jsonpath;
 pub mod jtl;
+mod markup;
 pub mod measure;
 pub mod observe;
+mod pattern;
 pub mod program;
 pub mod protocol;
 pub mod record;
@@ -30,6 +36,7 @@ pub mod results;
 pub mod runner;
 pub mod sample;
 pub mod scenario;
+mod script;
 pub mod stats;
 pub mod suite;
 pub mod tables;

@@ -4,16 +4,20 @@
 //! Names are resolved: a variable, a label, a feeder or a counter is an index into a list of the
 //! program. A request without variables and functions is encoded once.
 
+mod assertion;
 mod check;
 mod condition;
 mod control;
 mod extract;
+mod function;
 mod labels;
 mod load;
+mod post_processor;
 mod request;
 mod scope;
 mod text;
 
+pub use assertion::{Assertion, JsonAssertion, ResponseAssertion};
 pub(crate) use check::reason_of;
 pub use check::{
     Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator, StatusSet, TextCheck,
@@ -23,14 +27,18 @@ pub use control::{
     ChoiceOrder, Controller, ControllerKind, Dummy, FlowAction, ForEach, Gate, GateId, LocalKind,
     LocalSample, SharedTimer, TimerId,
 };
-pub use extract::{DerivedVariable, Extraction, Extractor};
+pub use extract::{Extraction, Extractor};
+pub use function::{Call, JmeterFunction, Kind};
 pub use labels::{Label, Labels, OTHER_LABELS};
 pub use load::{
     ArrivalRate, ArrivalStage, ArrivalTimes, Executor, FindMax, Planned, Span, Stage, Users,
     UsersAtStart,
 };
+pub(crate) use post_processor::JmesPath;
+pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
-    Body, Origin, Part, PartContent, Redirects, Request, Timeouts, Url, UrlError, target,
+    Body, CacheOptions, ClientOptions, Credentials, Multipart, Origin, Part, PartContent,
+    Redirects, Request, Timeouts, Url, UrlError, target,
 };
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Text, TextPart};
@@ -82,6 +90,12 @@ pub struct Program {
     /// Initial properties, read by `Function::Property` and written by `Function::SetProperty`;
     /// shared by all users.
     pub properties: Vec<(String, String)>,
+    /// Cookies that users have from the start.
+    pub preset_cookies: Vec<PresetCookie>,
+    /// Texts may name variables while the program runs, so that all of them have to be kept.
+    pub dynamic_names: bool,
+    /// A function reads the text of the last response.
+    pub reads_responses: bool,
     /// Certificates of `https` targets are not verified (like JMeter, wrk and ab).
     pub insecure: bool,
 }
@@ -150,6 +164,17 @@ pub enum Cookies {
     Kept,
     /// Kept until the iteration ends.
     KeptForIteration,
+}
+
+/// A cookie that the users of a group have from the start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PresetCookie {
+    /// Index of the group.
+    pub group: usize,
+    /// A URL of its host.
+    pub url: Text,
+    /// The cookie as in `Set-Cookie`.
+    pub field: Text,
 }
 
 /// A step of a user.
@@ -276,7 +301,7 @@ pub struct Feeder {
     pub name: String,
     /// Variables of the columns.
     pub variables: Vec<Variable>,
-    /// The rows; a short row leaves the remaining variables unset.
+    /// The rows; a short row leaves the remaining variables as they are.
     pub rows: Vec<Vec<Box<str>>>,
     /// The first row follows after the last one.
     pub recycle: bool,

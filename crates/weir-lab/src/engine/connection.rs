@@ -4,22 +4,25 @@ use super::event_loop::Loop;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::request_error::RequestError;
-use crate::program::{Origin, Timeouts};
+use crate::program::{ClientOptions, Origin, Timeouts};
 use crate::sample::ErrorKind;
 use rustls_pki_types::ServerName;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
 /// Largest number of open connections of a user, one per origin. The oldest one is closed for a new
 /// one.
 const MAX_CONNECTIONS: usize = 16;
+/// Largest head of a proxy's answer.
+const MAX_PROXY_HEAD_BYTES: usize = 16 * 1024;
 
 /// An open connection.
 pub(super) enum Connection {
@@ -92,35 +95,42 @@ impl Connection {
         }
     }
 
-    /// Opens a connection.
+    /// Opens a connection, of HTTP/2 or not, within a time.
     pub(super) async fn open(
         events: &Loop,
         origin: &Origin,
-        http2: bool,
-        timeouts: Timeouts,
+        client: &ClientOptions,
+        (http2, timeouts): (bool, Timeouts),
     ) -> Result<Self, RequestError> {
-        let connect = Self::connect(events, origin, http2, timeouts.response);
+        let connect = Self::connect(events, origin, client, (http2, timeouts.response));
         within(timeouts.connect, "connection", connect).await
     }
 
     async fn connect(
         events: &Loop,
         origin: &Origin,
-        http2: bool,
-        handshake: Duration,
+        client: &ClientOptions,
+        (http2, handshake): (bool, Duration),
     ) -> Result<Self, RequestError> {
-        let unknown = |why: &str| {
-            RequestError::new(
-                ErrorKind::Resolve,
-                format!("{} cannot be resolved: {why}", origin.host),
-            )
+        let (host, port) = match &client.proxy {
+            Some((host, port)) => (host.as_str(), *port),
+            None => (origin.host.as_str(), origin.port),
         };
-        let addresses = events.resolve(origin).await.map_err(|e| unknown(&e.to_string()))?;
+        let of_table = client.hosts.iter().find(|(name, _)| name.eq_ignore_ascii_case(host));
+        let name = of_table.map_or(host, |(_, address)| address.as_str());
+        let unknown = |why: &str| {
+            RequestError::new(ErrorKind::Resolve, format!("{host} cannot be resolved: {why}"))
+        };
+        let addresses = events.resolve((name, port)).await.map_err(|e| unknown(&e.to_string()))?;
         let mut last = unknown("no address");
         for address in addresses.iter() {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
+            match connect_from(client.source, *address).await {
+                Ok(mut stream) => {
                     stream.set_nodelay(true).map_err(|error| RequestError::from_connect(&error))?;
+                    if client.proxy.is_some() && origin.tls {
+                        within(handshake, "tunnel of the proxy", tunnel(&mut stream, origin))
+                            .await?;
+                    }
                     let handshake_done = Self::handshake(events, origin, http2, stream);
                     return within(handshake, "TLS handshake", handshake_done).await;
                 }
@@ -180,6 +190,39 @@ async fn within<T>(
         let why = format!("no {what} within {limit:?}");
         Err(RequestError::new(ErrorKind::ConnectTimeout, why))
     })
+}
+
+/// Connects from a local address.
+async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
+    let Some(source) = source else { return TcpStream::connect(address).await };
+    let socket = if source.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(address).await
+}
+
+/// Asks an HTTP proxy for a tunnel.
+async fn tunnel(stream: &mut TcpStream, origin: &Origin) -> Result<(), RequestError> {
+    let authority = format!("{}:{}", origin.host, origin.port);
+    let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let broken = |error: io::Error| RequestError::from_connect(&error);
+    stream.write_all(request.as_bytes()).await.map_err(broken)?;
+    let mut head = Vec::new();
+    // Byte by byte, since what follows belongs to TLS.
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() >= MAX_PROXY_HEAD_BYTES {
+            return Err(RequestError::new(ErrorKind::Protocol, "the proxy's head is too large"));
+        }
+        head.push(stream.read_u8().await.map_err(broken)?);
+    }
+    let status = String::from_utf8_lossy(&head);
+    let status = status.split(' ').nth(1).unwrap_or_default();
+    match status {
+        "200" => Ok(()),
+        status => {
+            let message = format!("the proxy rejected the tunnel with status {status}");
+            Err(RequestError::new(ErrorKind::Protocol, message))
+        }
+    }
 }
 
 /// A connected socket: on the ring of the loop if there is one.

@@ -28,7 +28,10 @@ impl Jar {
         }
         let url = url(origin, target)?;
         let mut line = String::new();
-        for (name, value) in self.0.get_request_values(&url) {
+        let mut cookies = self.0.matches(&url);
+        // Those with longer paths come first (section 5.4).
+        cookies.sort_by_key(|cookie| std::cmp::Reverse(String::from(&cookie.path).len()));
+        for (name, value) in cookies.iter().map(|cookie| cookie.name_value()) {
             let separator = if line.is_empty() { "" } else { "; " };
             line.extend([separator, name, "=", value]);
         }
@@ -48,6 +51,14 @@ impl Jar {
         }
         while self.0.iter_any().count() > MAX_COOKIES {
             self.evict();
+        }
+    }
+
+    /// Adds a cookie in the format of `Set-Cookie`, as if it came from a URL.
+    pub(super) fn preset(&mut self, url: &str, field: &str) {
+        if let Ok(url) = Url::parse(url) {
+            // As in JMeter, an invalid cookie is never sent.
+            let _ = self.0.parse(field, &url);
         }
     }
 

@@ -5,7 +5,7 @@ use super::shared_timer::SharedTimers;
 use super::tls::Tls;
 use super::user::{GateCount, Locks};
 use super::{Control, Level};
-use crate::program::{Label, OTHER_LABELS, Origin, Scope, State, Values};
+use crate::program::{Label, OTHER_LABELS, Scope, State, Values};
 use crate::record::{Clock, Interval, Recorder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -170,13 +170,15 @@ impl Loop {
     }
 
     /// Addresses of a host, resolved once.
-    pub(super) async fn resolve(&self, origin: &Origin) -> std::io::Result<Rc<[SocketAddr]>> {
-        let key = (origin.host.clone(), origin.port);
+    pub(super) async fn resolve(
+        &self,
+        (host, port): (&str, u16),
+    ) -> std::io::Result<Rc<[SocketAddr]>> {
+        let key = (host.to_owned(), port);
         if let Some(known) = self.addresses.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let found: Rc<[SocketAddr]> =
-            tokio::net::lookup_host((origin.host.as_str(), origin.port)).await?.collect();
+        let found: Rc<[SocketAddr]> = tokio::net::lookup_host((host, port)).await?.collect();
         self.addresses.borrow_mut().insert(key, found.clone());
         Ok(found)
     }

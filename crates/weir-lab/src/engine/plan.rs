@@ -10,8 +10,8 @@ pub(super) use ops::{
 use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
-    Body, Check, CheckKind, Extractor, Label, Origin, Program, Request, Scope, State, TextCheck,
-    Values, Variable,
+    Body, Check, CheckKind, Extractor, Label, Origin, PostProcessor, Program, Request, Scope,
+    State, TextCheck, Url, Values, Variable,
 };
 use std::sync::Arc;
 use weir_wire::Method;
@@ -71,16 +71,21 @@ impl Plan {
         let capture = if request.decode
             || request.checks.iter().any(Check::needs_body)
             || request.extractors.iter().any(Extractor::needs_body)
+            || request.post_processors.iter().any(PostProcessor::needs_body)
+            || self.program.reads_responses
         {
             Capture::Body
-        } else if !request.checks.is_empty() || !request.extractors.is_empty() {
+        } else if !(request.checks.is_empty()
+            && request.extractors.is_empty()
+            && request.post_processors.is_empty())
+        {
             Capture::Head
         } else {
             Capture::None
         };
         let is_status = |check: &Check| match &check.kind {
             CheckKind::Status(_) => true,
-            CheckKind::Text(TextCheck { ignore_status, .. }) => *ignore_status,
+            CheckKind::Assertion(assertion) => assertion.ignores_status(),
             _ => false,
         };
         Ok(PreparedRequest {
@@ -108,7 +113,12 @@ impl Plan {
         let state = State::default();
         let mut values = Values::new(&program, &state, 0, 0, 0);
         let mut scope = Scope { program: &program, state: &state, values: &mut values };
-        let (origin, target) = encode::destination(request, &mut scope)?;
+        let (origin, target) = match encode::destination(request, &mut scope) {
+            Ok(destination) => destination,
+            // Each sample fails, as in JMeter.
+            Err(_) if request.client.strict => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let bodies = if let Body::Cycle(all) = &request.body { all.len() } else { 1 };
         let mut messages = Vec::with_capacity(bodies);
         for body in 0..bodies {
@@ -127,7 +137,13 @@ impl Plan {
             }
             messages.push(message);
         }
-        let url = origin.url(&target);
+        // JMeter shows the URL as written.
+        let url = match &request.url {
+            Url::Parts { target: text, .. } if request.client.strict => {
+                origin.url(&text.render(&mut scope))
+            }
+            _ => origin.url(&target),
+        };
         let known = self.origins.iter().position(|known| **known == origin);
         let origin = known.unwrap_or_else(|| {
             self.origins.push(Arc::new(origin));

@@ -8,11 +8,18 @@ use std::io;
 pub(super) struct RequestError {
     pub(super) kind: ErrorKind,
     pub(super) message: String,
+    /// The URL, if the request has no other one.
+    pub(super) url: Option<String>,
 }
 
 impl RequestError {
     pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), url: None }
+    }
+
+    /// The error with its URL.
+    pub(super) fn of(self, url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..self }
     }
 
     /// An error of an open connection.

@@ -8,8 +8,9 @@ use super::http1::ExchangeOptions;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::user::User;
-use crate::program::{CheckKind, Cookies, Label, Origin, Redirects, Response, reason_of};
+use crate::program::{CheckKind, Cookies, Field, Label, Origin, Redirects, Response, reason_of};
 use crate::sample::{ErrorKind, Outcome, Sample};
+use md5::Digest;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -83,12 +84,21 @@ impl User {
             }
             None => start,
         };
+        let destination = self.destination(events, prepared);
+        if let Ok(destination) = &destination
+            && self.is_cached(prepared, destination)
+        {
+            return true;
+        }
         if !hidden {
             events.recorder.borrow_mut().start_sample(label);
         }
         let flight = InFlight::new(events);
         let mut sum = ExchangeTotals::default();
-        let sent = self.send(events, prepared, &mut sum).await;
+        let sent = match destination {
+            Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
+            Err(fault) => Err(fault),
+        };
         drop(flight);
         let judged = match &sent {
             Ok(()) => self.evaluate(prepared, &sum, start),
@@ -115,26 +125,44 @@ impl User {
         &mut self,
         events: &Loop,
         prepared: &PreparedRequest,
+        mut destination: Destination<'_>,
         sum: &mut ExchangeTotals,
     ) -> Result<(), RequestError> {
-        let mut destination = self.destination(events, prepared)?;
         for _ in 0..=MAX_REDIRECTS {
             self.exchange(events, prepared, &destination, sum).await?;
-            if self.keeps_cookies() {
-                let (origin, target) = destination.origin_and_target();
+            let (origin, target) = destination.origin_and_target();
+            if self.keeps_cookies(prepared) {
                 self.jar.store(origin, target, self.captured.headers());
+            }
+            if let Some(options) = prepared.request.client.cache
+                && destination.method(prepared) == Method::Get
+            {
+                let url = origin.url(target);
+                self.cache.store(url, sum.status, self.captured.headers(), options);
             }
             if prepared.request.redirects == Redirects::Ignore {
                 return Ok(());
             }
             let Some(next) = self.redirect(prepared, &destination, sum)? else { return Ok(()) };
+            if prepared.request.client.counts_last {
+                (sum.received, sum.sent, sum.body) = (0, 0, 0);
+            }
             destination = next;
         }
         Err(RequestError::new(ErrorKind::Protocol, format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    fn keeps_cookies(&self) -> bool {
-        self.events.common.plan.program.groups[self.group.index].cookies != Cookies::Ignored
+    fn keeps_cookies(&self, prepared: &PreparedRequest) -> bool {
+        let group = &self.events.common.plan.program.groups[self.group.index];
+        group.cookies != Cookies::Ignored && !prepared.request.client.without_cookies
+    }
+
+    /// Whether a cache has the response, so that there is no sample.
+    fn is_cached(&self, prepared: &PreparedRequest, destination: &Destination<'_>) -> bool {
+        let (origin, target) = destination.origin_and_target();
+        prepared.request.client.cache.is_some_and(|cache| cache.expires)
+            && prepared.method == Method::Get
+            && self.cache.is_fresh(&origin.url(target))
     }
 
     /// The destination of a request. Encodes a request with variables.
@@ -147,7 +175,8 @@ impl User {
         self.body = self.body.wrapping_add(1);
         if let Some(encoded) = &prepared.encoded {
             let origin = &events.common.plan.origins[encoded.origin];
-            if self.jar.is_empty() {
+            let client = &prepared.request.client;
+            if (self.jar.is_empty() || client.without_cookies) && client.cache.is_none() {
                 let number =
                     if encoded.messages.len() == 1 { 0 } else { body % encoded.messages.len() };
                 return Ok(Destination::Fixed(encoded, origin, number));
@@ -165,12 +194,19 @@ impl User {
         target: String,
         (body, redirected): (usize, bool),
     ) -> Result<Destination<'p>, RequestError> {
-        let cookie = self.jar.header(&origin, &target);
-        let extra = ExtraFields { cookie: cookie.as_deref(), redirected };
+        let client = &prepared.request.client;
+        let cookie = match client.without_cookies {
+            true => None,
+            false => self.jar.header(&origin, &target),
+        };
+        let method = if redirected { Method::Get } else { prepared.method };
+        let cached = client.cache.filter(|_| method == Method::Get);
+        let validators = cached.and_then(|_| self.cache.validators(&origin.url(&target)));
+        let extra =
+            ExtraFields { cookie: cookie.as_deref(), redirected, validators: validators.as_ref() };
         let mut scope = self.events.common.scope(&mut self.values);
         let (destination, message) = ((&*origin, &*target), &mut self.message);
         encode::write(&prepared.request, destination, (body, extra), &mut scope, message)?;
-        let method = if redirected { Method::Get } else { prepared.method };
         Ok(Destination::Built { origin, target, method })
     }
 
@@ -198,7 +234,8 @@ impl User {
             Some(at) => at,
             None => {
                 let before = events.now();
-                let opening = Connection::open(events, origin, request.http2, request.timeouts);
+                let how = (request.http2, request.timeouts);
+                let opening = Connection::open(events, origin, &request.client, how);
                 // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;
                 start = events.now();
@@ -208,7 +245,10 @@ impl User {
         };
         let mut capture = prepared.capture;
         if capture == Capture::None
-            && (events.has_sink || request.redirects == Redirects::Follow || self.keeps_cookies())
+            && (events.has_sink
+                || request.redirects != Redirects::Ignore
+                || request.client.cache.is_some()
+                || self.keeps_cookies(prepared))
         {
             capture = Capture::Head;
         }
@@ -249,13 +289,25 @@ impl User {
         if !matches!(sum.status, 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
-        let location = self.captured.headers().get("location").map(String::from_utf8_lossy);
-        let Some(location) = location.filter(|location| !location.is_empty()) else {
+        let as_get = prepared.request.redirects == Redirects::FollowAsGet;
+        let is_safe = matches!(prepared.method, Method::Get | Method::Head);
+        if as_get && !is_safe && sum.status == 307 {
             return Ok(None);
+        }
+        let location = self.captured.headers().get("location").map(String::from_utf8_lossy);
+        let location = match (location, as_get) {
+            (Some(location), true) => location.replace(' ', "%20").into(),
+            (None, true) => {
+                let message = "Missing location header in redirect";
+                return Err(RequestError::new(ErrorKind::Protocol, message));
+            }
+            (Some(location), false) if !location.is_empty() => location,
+            (_, false) => return Ok(None),
         };
         let (origin, current) = destination.origin_and_target();
         let (origin, target) = resolve(origin, current, &location)?;
-        let changes = matches!(sum.status, 301..=303) && prepared.method != Method::Head;
+        let changes =
+            (as_get || matches!(sum.status, 301..=303)) && prepared.method != Method::Head;
         let body = self.body.wrapping_sub(1);
         self.build(prepared, origin, target, (body, changes)).map(Some)
     }
@@ -281,8 +333,13 @@ impl User {
             return judged;
         }
         let encoded: &[u8] = &self.captured.body;
-        let body =
+        let mut body =
             decode(self.captured.headers(), encoded).map_or(Cow::Borrowed(encoded), Cow::Owned);
+        if request.client.md5 {
+            let digest = md5::Md5::digest(&body);
+            let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            body = Cow::Owned(digest.into_bytes());
+        }
         if prepared.capture == Capture::Body {
             judged.decoded = body.len() as u64;
         }
@@ -308,9 +365,19 @@ impl User {
             request_body: &message[head..],
             elapsed: Duration::from_nanos(sum.end.saturating_sub(start)),
         };
+        if self.events.common.plan.program.reads_responses {
+            self.values.set_response(reply.string(Field::Body).into_owned());
+        }
         let mut scope = self.events.common.scope(&mut self.values);
         for extractor in &request.extractors {
             extractor.apply(&reply, &mut scope);
+        }
+        for processor in &request.post_processors {
+            if let Err(reason) = processor.apply(&reply, &mut scope) {
+                judged.outcome = Outcome::Error(ErrorKind::Check);
+                judged.check = Some(format!("{}: {reason}", processor.name));
+                return judged;
+            }
         }
         for check in &request.checks {
             if self.captured.truncated && check.needs_body() {
@@ -345,7 +412,7 @@ impl User {
         let url = match (&sum.url, &prepared.encoded) {
             (Some(url), _) => url.as_str(),
             (None, Some(encoded)) => encoded.url.as_str(),
-            (None, None) => "",
+            (None, None) => fault.as_ref().and_then(|f| f.url.as_deref()).unwrap_or_default(),
         };
         let mut sample = Sample {
             label,
@@ -402,6 +469,14 @@ impl Destination<'_> {
         match self {
             Self::Fixed(encoded, origin, _) => (origin, &encoded.target),
             Self::Built { origin, target, .. } => (origin, target),
+        }
+    }
+
+    /// Method of the message.
+    fn method(&self, prepared: &PreparedRequest) -> Method {
+        match self {
+            Self::Fixed(..) => prepared.method,
+            Self::Built { method, .. } => *method,
         }
     }
 }

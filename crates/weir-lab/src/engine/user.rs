@@ -8,6 +8,7 @@ mod transaction;
 
 pub(super) use control::{GateCount, Locks};
 
+use super::cache::Cache;
 use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
@@ -42,6 +43,7 @@ pub(super) struct User {
     pub(super) values: Values,
     pub(super) connections: Connections,
     pub(super) jar: Jar,
+    pub(super) cache: Cache,
     /// Time of the last clock read: the end of the last sample or pause.
     pub(super) now: u64,
     /// Due time of the next request, for the first request of an iteration in an open model.
@@ -105,6 +107,7 @@ impl User {
             values,
             connections: Connections::default(),
             jar: Jar::default(),
+            cache: Cache::default(),
             now,
             intended: None,
             idle_since: now,
@@ -156,6 +159,8 @@ impl User {
         let (group, row) = (&plan.program.groups[index], &plan.groups[index]);
         if self.iterations > 0 {
             self.reset_user();
+        } else {
+            self.preset_cookies();
         }
         self.values.start_iteration(&plan.program);
         if let Some(variable) = group.index {
@@ -265,8 +270,22 @@ impl User {
         if group.new_user {
             self.connections.clear();
         }
+        self.cache.start_iteration(group.new_user);
         if group.cookies == Cookies::KeptForIteration {
             self.jar.clear();
+            self.preset_cookies();
+        }
+    }
+
+    /// Puts the cookies of the program into the jar.
+    fn preset_cookies(&mut self) {
+        let events = self.events.clone();
+        for cookie in &events.common.plan.program.preset_cookies {
+            if cookie.group == self.group.index {
+                let url = cookie.url.render(&mut self.scope()).into_owned();
+                let field = cookie.field.render(&mut self.scope()).into_owned();
+                self.jar.preset(&url, &field);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Rows from a CSV file (RFC 4180, or without quotes as JMeter reads them).
 
 use super::{FeederError, MAX_FILE_BYTES, MAX_ROWS, Table};
+use crate::charset::Charset;
 use std::path::PathBuf;
 
 /// A file and its format.
@@ -30,14 +31,25 @@ impl CsvFile {
         }
     }
 
-    /// Reads all rows. Surplus values are dropped, missing values are empty, as in JMeter. Invalid
-    /// UTF-8 is replaced.
+    /// Reads all rows in UTF-8. Surplus values are dropped, missing values are empty.
+    ///
+    /// # Errors
+    /// See [`Self::read_rows`].
+    pub fn read(&self) -> Result<Table, FeederError> {
+        let mut table = self.read_rows(Charset::UTF_8)?;
+        table.rows.iter_mut().for_each(|row| row.resize(table.columns.len(), Box::default()));
+        Ok(table)
+    }
+
+    /// Reads all rows. Surplus values are dropped, and a row may be short. Invalid bytes are
+    /// replaced.
     ///
     /// # Errors
     /// The file cannot be read or is too large, a quoted value does not end, or the file has no
     /// row.
-    pub fn read(&self) -> Result<Table, FeederError> {
-        let text = crate::bounded_file::read_text(&self.path, MAX_FILE_BYTES)?;
+    pub fn read_rows(&self, encoding: Charset) -> Result<Table, FeederError> {
+        let bytes = crate::bounded_file::read(&self.path, MAX_FILE_BYTES)?;
+        let text = encoding.decode(&bytes);
         let records =
             if self.quoted { self.with_quotes(&text)? } else { self.without_quotes(&text) };
         let mut records = records.into_iter();
@@ -55,7 +67,7 @@ impl CsvFile {
         if records.len() > MAX_ROWS {
             return Err(FeederError::TooMany);
         }
-        records.iter_mut().for_each(|row| row.resize(columns.len(), Box::default()));
+        records.iter_mut().for_each(|row| row.truncate(columns.len()));
         Ok(Table { columns, rows: records })
     }
 

@@ -6,7 +6,20 @@ use super::tree::{Element, Property};
 use crate::program::{Counter, Function, Share, Step, Text, Variable};
 
 /// Elements that are no steps, and that are supported or irrelevant.
-const PASSIVE_ELEMENTS: [&str; 26] = [
+const PASSIVE_ELEMENTS: [&str; 39] = [
+    "AuthManager",
+    "BoundaryExtractor",
+    "CacheManager",
+    "DNSCacheManager",
+    "DebugPostProcessor",
+    "HtmlExtractor",
+    "JMESPathExtractor",
+    "MD5HexAssertion",
+    "XMLAssertion",
+    "XPath2Assertion",
+    "XPath2Extractor",
+    "XPathAssertion",
+    "XPathExtractor",
     "Arguments",
     "ConfigTestElement",
     "ConstantThroughputTimer",

@@ -2,7 +2,6 @@
 
 use super::condition::condition_script;
 use super::scope::Scope;
-use super::text::TextError;
 use super::translate::Translation;
 use super::tree::Element;
 use crate::program::{
@@ -106,31 +105,12 @@ impl Translation<'_> {
         if self.switch(element, "IfController.useExpression", false) {
             return condition;
         }
-        match condition_script(condition) {
-            Ok(condition) => condition,
-            Err(TextError { message, skippable: true }) => {
-                self.unsupported(element, &message);
-                Text::fixed("false")
-            }
-            Err(TextError { message, .. }) => {
-                self.invalid(element, &message);
-                Text::fixed("false")
-            }
-        }
+        condition_script(condition)
     }
 
     fn for_each(&mut self, element: &Element) -> ForEach {
         let output = self.fixed(element, "ForeachController.returnVal");
         let input = self.property(element, "ForeachController.inputVal");
-        match input.as_fixed() {
-            Some(name) => {
-                let name = name.to_owned();
-                self.define_list(&name);
-                // Extractors keep their numbered values by the variable of this name.
-                self.variables.variable(&name);
-            }
-            None => self.define_list(""),
-        }
         let has_end = element.properties.0.contains_key("ForeachController.endIndex");
         ForEach {
             input,

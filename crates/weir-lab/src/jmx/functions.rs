@@ -2,18 +2,64 @@
 
 use super::text::TextError;
 use super::variables::Variables;
-use crate::program::{Counter, Function, Share, Text, TextPart, Variable};
+use crate::charset::Charset;
+use crate::feeder::CsvFile;
+use crate::java_time::{Class, TimePattern};
+use crate::program::{
+    Call, Counter, Feeder, FeederId, Function, JmeterFunction, Kind, Share, Text, TextPart,
+    Variable,
+};
+use crate::script;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
 
 /// Largest file of a function.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
+/// Most columns of a file of a function.
+const MAX_COLUMNS: usize = 1000;
+
+/// Functions that the Lab does not have, and why.
+const UNSUPPORTED: [(&str, &str); 8] = [
+    ("__XPath", "the Lab does not read values of XML files"),
+    ("__StringToFile", "the Lab does not write files during a load"),
+    ("__iterationNum", "the Lab does not support this function of a plug-in"),
+    ("__caseFormat", "the Lab does not support this function of a plug-in"),
+    ("__fifoGet", "the Lab does not support queues of a plug-in"),
+    ("__fifoPop", "the Lab does not support queues of a plug-in"),
+    ("__fifoPut", "the Lab does not support queues of a plug-in"),
+    ("__fifoSize", "the Lab does not support queues of a plug-in"),
+];
+
 /// Index (from 0) of the argument of a function that names a variable for the result, so that this
-/// variable is no constant.
-pub(super) fn variable_argument(function: &str) -> Option<usize> {
+/// variable is no constant. `count` is the number of arguments.
+pub(super) fn variable_argument(function: &str, count: usize) -> Option<usize> {
     match function {
         "__Random" | "__RandomString" | "__FileToString" => Some(2),
-        "__time" | "__counter" | "__property" => Some(1),
-        _ => None,
+        "__time" | "__counter" | "__property" | "__split" | "__StringFromFile" | "__env" => Some(1),
+        "__machineName" | "__machineIP" | "__samplerName" => Some(0),
+        "__regexFunction" => Some(5),
+        "__intSum" | "__longSum" | "__doubleSum" | "__chooseRandom" | "__timeShift" => {
+            count.checked_sub(1)
+        }
+        other => other.parse::<JmeterFunction>().ok()?.variable_argument(),
+    }
+}
+
+/// Whether a function reads variables whose names it gets while the plan runs.
+pub(super) fn reads_names(function: &str, arguments: &[String]) -> bool {
+    match function {
+        "__V"
+        | "__eval"
+        | "__evalVar"
+        | "__RandomFromMultipleVars"
+        | "__isDefined"
+        | "__isVarDefined" => true,
+        "__regexFunction" => arguments.len() > 6,
+        "__javaScript" | "__jexl2" | "__jexl3" => {
+            arguments.first().is_some_and(|script| script.contains("vars"))
+        }
+        _ => false,
     }
 }
 
@@ -23,10 +69,18 @@ pub(super) fn call(
     arguments: &[Text],
     variables: &mut Variables<'_>,
 ) -> Result<Text, TextError> {
-    let call = Call { name, arguments };
-    let store_in = match variable_argument(name) {
+    let call = FunctionCall { name, arguments };
+    if let Ok(function) = name.parse::<JmeterFunction>() {
+        return call.jmeter(function, variables);
+    }
+    let store_in = match variable_argument(name, arguments.len()) {
         Some(index) => Some(call.fixed(index)?).filter(|variable| !variable.is_empty()),
         None => None,
+    };
+    // Without a name `__StringFromFile` takes this one.
+    let store_in = match name {
+        "__StringFromFile" if arguments.len() < 2 => Some("StringFromFile_".to_owned()),
+        _ => store_in,
     };
     let store_in = store_in.map(|variable| variables.variable(&variable));
     let function = match name {
@@ -59,25 +113,58 @@ pub(super) fn call(
         "__threadNum" => Function::UserNumber,
         "__UUID" => Function::Uuid,
         "__counter" => call.counter(variables)?,
-        "__FileToString" => return call.file(store_in, variables),
-        "__groovy" | "__jexl2" | "__jexl3" | "__BeanShell" | "__javaScript" => {
+        "__StringFromFile" => call.string_from_file(variables)?,
+        "__CSVRead" => call.csv_read(variables)?,
+        "__FileToString" => {
+            let text = call.file(variables)?;
+            return Ok(constant(text, store_in, variables));
+        }
+        "__machineName" => return Ok(constant(machine_name(), store_in, variables)),
+        "__machineIP" => return Ok(constant(machine_address(), store_in, variables)),
+        "__env" => {
+            let name = call.fixed(0)?;
+            let default = call.fixed(2)?;
+            let value = std::env::var(&name).unwrap_or(default);
+            return Ok(constant(value, store_in, variables));
+        }
+        "__samplerName" => {
+            let sampler = variables.sampler.clone();
+            let sampler = sampler.ok_or_else(|| {
+                TextError::unsupported("the Lab supports `__samplerName` only in samplers")
+            })?;
+            return Ok(constant(sampler, store_in, variables));
+        }
+        "__TestPlanName" if !variables.plan.is_empty() => {
+            return Ok(Text::fixed(variables.plan.as_str()));
+        }
+        // The place of the languages of the JVM.
+        "__groovy" | "__BeanShell" => {
             return Err(TextError::unsupported(format!("the Lab does not run scripts: `{name}`")));
         }
         _ => {
-            return Err(TextError::unsupported(format!(
-                "the Lab does not support the function `{name}`"
-            )));
+            let why = UNSUPPORTED.iter().find(|(known, _)| *known == name);
+            let why = why.map_or("the Lab does not support the function", |(_, why)| why);
+            return Err(TextError::unsupported(format!("{why}: `{name}`")));
         }
     };
     Ok(Text::from_parts([TextPart::Function { function: Box::new(function), store_in }]))
 }
 
-struct Call<'c> {
+/// A constant text, which is also stored if a variable is given.
+fn constant(text: String, store_in: Option<Variable>, variables: &mut Variables<'_>) -> Text {
+    let text = Text::fixed(text);
+    if let Some(variable) = store_in {
+        variables.program.initial.push((variable, text.clone()));
+    }
+    text
+}
+
+struct FunctionCall<'c> {
     name: &'c str,
     arguments: &'c [Text],
 }
 
-impl Call<'_> {
+impl FunctionCall<'_> {
     fn required(&self, index: usize) -> Result<Text, TextError> {
         let found = self.arguments.get(index).filter(|text| text.as_fixed() != Some(""));
         found.cloned().ok_or_else(|| {
@@ -98,6 +185,114 @@ impl Call<'_> {
         })
     }
 
+    /// A function without a place of its own in the program.
+    fn jmeter(
+        &self,
+        function: JmeterFunction,
+        variables: &mut Variables<'_>,
+    ) -> Result<Text, TextError> {
+        let count = self.arguments.len();
+        // JMeter gives a function without brackets one empty argument.
+        let arity = function.arity();
+        if !arity.contains(&count) {
+            let (least, most) = arity.into_inner();
+            return Err(TextError::invalid(format!(
+                "`{}` has {count} arguments instead of {least} to {most}",
+                self.name
+            )));
+        }
+        self.check(function)?;
+        // Variables with names that are known get their places.
+        if let Some(index) = variable_argument(self.name, count)
+            && let Some(name) = self.arguments.get(index).and_then(Text::as_fixed)
+            && !name.trim().is_empty()
+            && name.trim().parse::<f64>().is_err()
+        {
+            variables.variable(name.trim());
+        }
+        let store_in = match function.variable_argument() {
+            Some(index) => Some(self.fixed(index)?).filter(|variable| !variable.is_empty()),
+            None => None,
+        };
+        let store_in = store_in.map(|variable| variables.variable(&variable));
+        if function == JmeterFunction::Regex && count <= 6 {
+            variables.program.reads_responses = true;
+        }
+        let fixed: Option<Vec<String>> =
+            self.arguments.iter().map(|text| text.as_fixed().map(str::to_owned)).collect();
+        if let (Kind::Pure, Some(fixed), None) = (function.kind(), fixed, store_in) {
+            let result = function.pure(&fixed);
+            return result.map(Text::fixed).ok_or_else(|| {
+                TextError::invalid(format!("the arguments of `{}` are invalid", self.name))
+            });
+        }
+        let call = Call { function, arguments: self.arguments.to_vec() };
+        let function = Box::new(Function::Jmeter(call));
+        Ok(Text::from_parts([TextPart::Function { function, store_in }]))
+    }
+
+    /// Checks scripts, patterns and locales as far as they are known.
+    fn check(&self, function: JmeterFunction) -> Result<(), TextError> {
+        let unsupported =
+            |why: String| TextError::unsupported(format!("{why}, in `{}`", self.name));
+        // A number stands for each variable.
+        let example = |text: &Text| -> String {
+            let part = |part: &TextPart| match part {
+                TextPart::Literal(text) => text.to_string(),
+                _ => "1".to_owned(),
+            };
+            text.parts().iter().map(part).collect()
+        };
+        let first = || self.arguments.first().map(example).unwrap_or_default();
+        let pattern = |index: usize| match self.arguments.get(index).and_then(Text::as_fixed) {
+            Some(text) if !text.trim().is_empty() => {
+                TimePattern::new(text.trim(), Class::Formatter)
+                    .map(drop)
+                    .map_err(|why| unsupported(format!("the Lab does not support `{text}`: {why}")))
+            }
+            _ => Ok(()),
+        };
+        let locale = |index: usize| match self.fixed(index)? {
+            locale if locale.is_empty() || locale.to_ascii_lowercase().starts_with("en") => Ok(()),
+            locale => Err(unsupported(format!("the Lab has only English names, not `{locale}`"))),
+        };
+        match function {
+            JmeterFunction::JavaScript => match script::unsupported_name(&first()) {
+                Some(name) => Err(unsupported(format!("scripts cannot use `{name}`"))),
+                None => Ok(()),
+            },
+            JmeterFunction::Jexl2 | JmeterFunction::Jexl3 => {
+                let only_variable = matches!(self.arguments.first().map(Text::parts), Some([_]))
+                    && self.arguments[0].as_fixed().is_none();
+                match script::jexl::check(&first()) {
+                    Err(why) if !only_variable => {
+                        Err(unsupported(format!("the Lab does not support this expression: {why}")))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            JmeterFunction::TimeShift => {
+                pattern(0)?;
+                if self.arguments.len() == 5 { locale(3) } else { Ok(()) }
+            }
+            JmeterFunction::RandomDate => {
+                pattern(0)?;
+                locale(3)
+            }
+            JmeterFunction::DateTimeConvert => {
+                pattern(1)?;
+                pattern(2)
+            }
+            JmeterFunction::Regex => match self.arguments[0].as_fixed() {
+                Some(text) => crate::pattern::Pattern::new(text).map(drop).map_err(|why| {
+                    unsupported(format!("the Lab does not support `{text}`: {why}"))
+                }),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
     fn time(&self) -> Result<Function, TextError> {
         let format = self.fixed(0)?;
         if format.is_empty() {
@@ -115,12 +310,15 @@ impl Call<'_> {
             "YMD" => "yyyyMMdd",
             "HMS" => "HHmmss",
             "YMDHMS" => "yyyyMMdd-HHmmss",
+            "USER1" | "USER2" => "",
             other => other,
         };
-        let pattern = strftime(java).ok_or_else(|| {
-            TextError::unsupported(format!("the Lab does not support this time format: `{java}`"))
+        let pattern = TimePattern::new(java, Class::Simple).map_err(|why| {
+            TextError::unsupported(format!(
+                "the Lab does not support this time format: `{java}`: {why}"
+            ))
         })?;
-        Ok(Function::TimeFormat { pattern })
+        Ok(Function::TimeFormat(pattern))
     }
 
     fn counter(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
@@ -143,107 +341,98 @@ impl Call<'_> {
         Ok(Function::Counter(id))
     }
 
-    /// The content of a file, read once: JMeter reads the same content each time.
-    fn file(
+    /// The lines of a file, one after the other for all users.
+    fn string_from_file(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
+        if self.arguments.len() > 2 {
+            return Err(TextError::unsupported(
+                "the Lab does not support numbered files of `__StringFromFile`",
+            ));
+        }
+        let file = self.fixed(0)?;
+        // No line has this character, so that a line is a value.
+        let key = format!("__StringFromFile {file}");
+        let (feeder, columns) = self.feeder(&key, &file, '\0', variables)?;
+        Ok(Function::Row { feeder, column: columns.first().copied(), advance: true })
+    }
+
+    /// A column of the row of a user, or the next row.
+    fn csv_read(&self, variables: &mut Variables<'_>) -> Result<Function, TextError> {
+        let file = self.fixed(0)?;
+        let column = self.fixed(1)?;
+        if file.starts_with('*') || column.starts_with('*') {
+            return Err(TextError::unsupported("the Lab does not support aliases of `__CSVRead`"));
+        }
+        let (feeder, columns) = self.feeder(&format!("__CSVRead {file}"), &file, ',', variables)?;
+        if column.eq_ignore_ascii_case("next") {
+            return Ok(Function::Row { feeder, column: None, advance: true });
+        }
+        let index: usize = column.parse().map_err(|_| {
+            TextError::invalid(format!("the column of `__CSVRead` is no number: `{column}`"))
+        })?;
+        let column = columns.get(index).copied().ok_or_else(|| {
+            TextError::invalid(format!("`{file}` has {} columns, not {index} + 1", columns.len()))
+        })?;
+        Ok(Function::Row { feeder, column: Some(column), advance: false })
+    }
+
+    /// The feeder of a file, made once, and the variables of its columns.
+    fn feeder(
         &self,
-        store_in: Option<Variable>,
+        key: &str,
+        file: &str,
+        delimiter: char,
         variables: &mut Variables<'_>,
-    ) -> Result<Text, TextError> {
+    ) -> Result<(FeederId, Vec<Variable>), TextError> {
+        let known = variables.program.feeders.iter().position(|feeder| feeder.name == key);
+        if let Some(at) = known {
+            let columns = variables.program.feeders[at].variables.clone();
+            return Ok((FeederId(u32::try_from(at).unwrap_or(u32::MAX)), columns));
+        }
+        let csv = CsvFile {
+            columns: vec![String::new(); MAX_COLUMNS],
+            delimiter,
+            quoted: false,
+            ..CsvFile::new(variables.folder.join(file))
+        };
+        let table = csv.read_rows(Charset::UTF_8);
+        let mut table = table.map_err(|error| TextError::invalid(error.to_string()))?;
+        // `__CSVRead` skips empty lines.
+        let is_empty = |row: &Vec<Box<str>>| row.iter().all(|value| value.trim().is_empty());
+        table.rows.retain(|row| delimiter == '\0' || !is_empty(row));
+        let width = table.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let columns: Vec<Variable> =
+            (0..width).map(|at| variables.program.variable(&format!("{key} {at}"))).collect();
+        let feeders = &mut variables.program.feeders;
+        feeders.push(Arc::new(Feeder {
+            name: key.to_owned(),
+            variables: columns.clone(),
+            rows: table.rows,
+            recycle: true,
+            ..Feeder::default()
+        }));
+        Ok((FeederId(u32::try_from(feeders.len() - 1).unwrap_or(u32::MAX)), columns))
+    }
+
+    /// The content of a file, read once: JMeter reads the same content each time.
+    fn file(&self, variables: &Variables<'_>) -> Result<String, TextError> {
         let name = self.fixed(0)?;
         let encoding = self.fixed(1)?;
-        if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("utf-8") {
-            return Err(TextError::unsupported(format!(
-                "the Lab supports only UTF-8, not `{encoding}`"
-            )));
-        }
-        let text = crate::bounded_file::read(&variables.folder.join(&name), MAX_FILE_BYTES)
+        let encoding = Charset::named(&encoding).map_err(TextError::unsupported)?;
+        let bytes = crate::bounded_file::read(&variables.folder.join(&name), MAX_FILE_BYTES)
             .map_err(|error| TextError::invalid(error.to_string()))?;
-        let text = Text::fixed(String::from_utf8_lossy(&text).into_owned());
-        if let Some(variable) = store_in {
-            variables.program.initial.push((variable, text.clone()));
-        }
-        Ok(text)
+        Ok(encoding.decode(&bytes).into_owned())
     }
 }
 
-/// Converts a pattern of Java's `SimpleDateFormat` to `strftime`; `None` for unsupported letters.
-fn strftime(java: &str) -> Option<String> {
-    let mut out = String::new();
-    let mut characters = java.chars().peekable();
-    while let Some(letter) = characters.next() {
-        if letter == '\'' {
-            // Two quotation marks are one, inside and outside of a quoted part.
-            if characters.next_if_eq(&'\'').is_some() {
-                out.push('\'');
-                continue;
-            }
-            while let Some(quoted) = characters.next() {
-                if quoted == '\'' && characters.next_if_eq(&'\'').is_none() {
-                    break;
-                }
-                literal(quoted, &mut out);
-            }
-            continue;
-        }
-        if !letter.is_ascii_alphabetic() {
-            literal(letter, &mut out);
-            continue;
-        }
-        let mut count = 1;
-        while characters.next_if_eq(&letter).is_some() {
-            count += 1;
-        }
-        out.push_str(match (letter, count) {
-            ('y', 2) => "%y",
-            ('y', _) => "%Y",
-            ('M', 1) => "%-m",
-            ('M', 2) => "%m",
-            ('M', 3) => "%b",
-            ('M', _) => "%B",
-            ('d', 1) => "%-d",
-            ('d', 2) => "%d",
-            ('D', 3) => "%j",
-            ('H', 1) => "%-H",
-            ('H', 2) => "%H",
-            ('h', 1) => "%-I",
-            ('h', 2) => "%I",
-            ('m', 1) => "%-M",
-            ('m', 2) => "%M",
-            ('s', 1) => "%-S",
-            ('s', 2) => "%S",
-            ('S', 3) => "%3f",
-            ('a', _) => "%p",
-            ('E', 1..=3) => "%a",
-            ('E', _) => "%A",
-            ('Z', _) => "%z",
-            ('X', 3) => "%:z",
-            _ => return None,
-        });
-    }
-    Some(out)
+/// Name of this machine.
+fn machine_name() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }
 
-fn literal(character: char, out: &mut String) {
-    out.push(character);
-    if character == '%' {
-        out.push('%');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::strftime;
-
-    #[test]
-    fn patterns_of_java_become_those_of_strftime() {
-        for (java, expected) in [
-            ("yyyy-MM-dd'T'HH:mm:ss.SSSZ", Some("%Y-%m-%dT%H:%M:%S.%3f%z")),
-            ("d/M/yy h:mm a, EEEE", Some("%-d/%-m/%y %-I:%M %p, %A")),
-            ("'o''clock' 100%", Some("o'clock 100%%")),
-            ("yyyy''", Some("%Y'")),
-            ("YYYY-'W'ww", None),
-        ] {
-            assert_eq!(strftime(java).as_deref(), expected, "{java}");
-        }
-    }
+/// The address of its name.
+fn machine_address() -> String {
+    let address =
+        (machine_name().as_str(), 0).to_socket_addrs().ok().and_then(|mut all| all.next());
+    address.map_or_else(|| "127.0.0.1".to_owned(), |address| address.ip().to_string())
 }

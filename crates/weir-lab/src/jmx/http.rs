@@ -3,14 +3,18 @@
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, is_true};
-use crate::program::{Origin, Redirects, Request, StatusSet, Text, TextPart, Timeouts, Url};
+use crate::charset::Charset;
+use crate::program::{
+    CacheOptions, ClientOptions, Credentials, Origin, Redirects, Request, StatusSet, Text,
+    TextPart, Timeouts, Url,
+};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// No limit: JMeter has no timeout by default.
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
 /// Classes of unsupported elements that change requests.
-const UNSUPPORTED: [&str; 5] =
-    ["AuthManager", "CacheManager", "DNSCacheManager", "KeystoreConfig", "BoltConnectionElement"];
+const UNSUPPORTED: [&str; 2] = ["KeystoreConfig", "BoltConnectionElement"];
 
 /// The properties of a sampler and of the surrounding defaults.
 pub(super) struct Settings<'e> {
@@ -62,6 +66,7 @@ impl<'e> Settings<'e> {
 impl Translation<'_> {
     /// Translates a sampler. The innermost level of `scope` has its children.
     pub(super) fn request(&mut self, element: &Element, scope: &Scope<'_>) -> Option<Request> {
+        self.variables.sampler = Some(element.name.clone());
         let settings = Settings::new(element, scope);
         for found in scope.outer_first() {
             if UNSUPPORTED.contains(&found.class.as_str()) {
@@ -74,20 +79,26 @@ impl Translation<'_> {
         let method = settings.fixed(self, "HTTPSampler.method").trim().to_ascii_uppercase();
         let method = if method.is_empty() { "GET".to_owned() } else { method };
         let encoding = settings.fixed(self, "HTTPSampler.contentEncoding");
-        if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8") {
-            self.unsupported(element, &format!("the Lab sends only UTF-8, not `{encoding}`"));
-        }
-        let content = self.content(&settings, &method);
+        let encoding = Charset::named(&encoding);
+        let encoding = self.supported(element, encoding)?;
+        let content = self.content(&settings, &method, encoding);
         let url = self.url(&settings, content.query)?;
-        let mut headers = self.headers(scope);
-        let keep_alive = settings.switch(self, "HTTPSampler.use_keepalive", true);
+        let mut headers = self.headers(scope, &url);
+        let keep_alive = settings.switch(self, "HTTPSampler.use_keepalive", false);
         let connection = if keep_alive { "keep-alive" } else { "close" };
         add(&mut headers, "Connection", Text::fixed(connection));
-        if let Some(content_type) = content.content_type {
-            add(&mut headers, "Content-Type", Text::fixed(content_type));
+        if content.is_multipart {
+            // JMeter replaces the type, for only it knows the boundary.
+            headers.retain(|(name, _)| !is_named(name, "content-type"));
         }
-        let follow = settings.switch(self, "HTTPSampler.follow_redirects", false)
-            || settings.switch(self, "HTTPSampler.auto_redirects", false);
+        let redirects = if settings.switch(self, "HTTPSampler.follow_redirects", false) {
+            Redirects::FollowAsGet
+        } else if settings.switch(self, "HTTPSampler.auto_redirects", false) {
+            Redirects::Follow
+        } else {
+            Redirects::Ignore
+        };
+        let client = self.client(&settings, scope, content.content_type, redirects);
         Some(Request {
             label: self.label(element),
             name: self.changing_label(element, false),
@@ -101,17 +112,130 @@ impl Translation<'_> {
                 connect: settings.limit(self, "HTTPSampler.connect_timeout"),
                 response: settings.limit(self, "HTTPSampler.response_timeout"),
             },
-            redirects: if follow { Redirects::Follow } else { Redirects::Ignore },
+            redirects,
             success: StatusSet::success(),
             expected: StatusSet::default(),
             checks: self.checks(scope),
-            extractors: self.extractors(scope),
+            extractors: Vec::new(),
+            post_processors: self.post_processors(scope),
+            client,
             decode: false,
         })
     }
 
+    /// Options of the client, from the sampler and the managers around it.
+    fn client(
+        &mut self,
+        settings: &Settings<'_>,
+        scope: &Scope<'_>,
+        body_type: Option<String>,
+        redirects: Redirects,
+    ) -> ClientOptions {
+        let element = settings.elements[0];
+        let implementation = settings.fixed(self, "HTTPSampler.implementation");
+        if !matches!(implementation.as_str(), "" | "HttpClient4" | "HttpClient3.1") {
+            let message = format!("the Lab does not have the implementation `{implementation}`");
+            self.unsupported(element, &message);
+        }
+        let mut client = ClientOptions {
+            body_type,
+            strict: true,
+            counts_last: redirects == Redirects::Follow,
+            md5: settings.switch(self, "HTTPSampler.md5", false),
+            without_cookies: !scope.inner_first().any(|found| found.class == "CookieManager"),
+            proxy: self.proxy(settings),
+            source: self.source_address(settings),
+            ..ClientOptions::default()
+        };
+        // Of several managers the outermost one counts.
+        for found in scope.inner_first() {
+            match found.class.as_str() {
+                "AuthManager" => client.credentials = self.credentials(found),
+                "CacheManager" => {
+                    let each = self.switch(found, "clearEachIteration", false);
+                    let by_group = self.switch(found, "CacheManager.controlledByThread", false);
+                    client.cache = Some(CacheOptions {
+                        expires: self.switch(found, "useExpires", false),
+                        each_iteration: each && !by_group,
+                    });
+                }
+                "DNSCacheManager" => client.hosts = self.static_hosts(found),
+                _ => {}
+            }
+        }
+        client
+    }
+
+    fn proxy(&mut self, settings: &Settings<'_>) -> Option<(String, u16)> {
+        let element = settings.elements[0];
+        let host = settings.fixed(self, "HTTPSampler.proxyHost").trim().to_owned();
+        let port = settings.fixed(self, "HTTPSampler.proxyPort").trim().to_owned();
+        // Without both JMeter uses no proxy.
+        if host.is_empty() || port.is_empty() {
+            return None;
+        }
+        if !settings.fixed(self, "HTTPSampler.proxyUser").is_empty() {
+            self.unsupported(element, "the Lab does not sign in to proxies");
+        }
+        let scheme = settings.fixed(self, "HTTPSampler.proxyScheme");
+        if !matches!(scheme.as_str(), "" | "http") {
+            self.unsupported(element, "the Lab connects to proxies without TLS only");
+        }
+        let port = port.parse().map_err(|_| format!("the proxy's port is invalid: `{port}`"));
+        Some((host, self.valid(element, port)?))
+    }
+
+    fn source_address(&mut self, settings: &Settings<'_>) -> Option<IpAddr> {
+        let element = settings.elements[0];
+        let source = settings.fixed(self, "HTTPSampler.ipSource").trim().to_owned();
+        if source.is_empty() {
+            return None;
+        }
+        let kind = settings.fixed(self, "HTTPSampler.ipSourceType");
+        let address = match kind.as_str() {
+            "" | "0" => source.parse().ok(),
+            _ => None,
+        };
+        let address = address
+            .ok_or_else(|| format!("the Lab sends only from an IP address, not from `{source}`"));
+        self.supported(element, address)
+    }
+
+    fn credentials(&mut self, manager: &Element) -> Vec<Credentials> {
+        let mut all = Vec::new();
+        for found in manager.properties.elements("AuthManager.auth_list") {
+            let mechanism = found.text("Authorization.mechanism");
+            if !matches!(mechanism, "" | "BASIC" | "BASIC_DIGEST") {
+                let message = format!("the Lab does not authenticate by `{mechanism}`");
+                self.unsupported(manager, &message);
+            }
+            all.push(Credentials {
+                url: self.text(manager, found.text("Authorization.url")),
+                user: self.text(manager, found.text("Authorization.username")),
+                password: self.text(manager, found.text("Authorization.password")),
+            });
+        }
+        all
+    }
+
+    fn static_hosts(&mut self, manager: &Element) -> Vec<(String, String)> {
+        let custom = self.switch(manager, "DNSCacheManager.isCustomResolver", false);
+        if custom && !manager.properties.items("DNSCacheManager.servers").is_empty() {
+            self.unsupported(manager, "the Lab asks only the DNS servers of the system");
+        }
+        let mut hosts = Vec::new();
+        // JMeter reads its own table only with its own resolver.
+        for host in manager.properties.elements("DNSCacheManager.hosts").filter(|_| custom) {
+            let name = self.fixed_text(manager, host.text("StaticHost.Name"), "StaticHost.Name");
+            let address =
+                self.fixed_text(manager, host.text("StaticHost.Address"), "StaticHost.Address");
+            hosts.push((name.trim().to_ascii_lowercase(), address.trim().to_owned()));
+        }
+        hosts
+    }
+
     /// Fields of all header managers. An inner field replaces an outer one.
-    fn headers(&mut self, scope: &Scope<'_>) -> Vec<(Text, Text)> {
+    fn headers(&mut self, scope: &Scope<'_>, url: &Url) -> Vec<(Text, Text)> {
         let mut headers: Vec<(Text, Text)> = Vec::new();
         for manager in scope.inner_first().filter(|element| element.class == "HeaderManager") {
             let inner: Vec<Text> = headers.iter().map(|(name, _)| name.clone()).collect();
@@ -125,6 +249,10 @@ impl Translation<'_> {
                 // JMeter computes the length itself.
                 let length =
                     name.as_fixed().is_some_and(|n| n.eq_ignore_ascii_case("content-length"));
+                let value = match is_named(&name, "host") {
+                    true => host(value, url),
+                    false => value,
+                };
                 if !inner.iter().any(same) && !length && !name.is_empty() {
                     headers.push((name, value));
                 }
@@ -141,9 +269,30 @@ impl Translation<'_> {
         if start.starts_with("http://") || start.starts_with("https://") {
             return self.valid(element, Url::absolute(path));
         }
+        let protocol = settings.text(self, "HTTPSampler.protocol");
+        let host = settings.text(self, "HTTPSampler.domain");
+        let port = settings.text(self, "HTTPSampler.port");
+        if host.is_empty() {
+            self.invalid(element, "no server name, neither here nor in the defaults");
+            return None;
+        }
+        let base = match (protocol.as_fixed(), host.as_fixed(), port.as_fixed()) {
+            (Some(protocol), Some(host), Some(port)) => {
+                Ok(self.valid(element, origin(protocol, host, port))?)
+            }
+            _ => {
+                let scheme = if protocol.is_empty() { Text::fixed("http") } else { protocol };
+                let colon = if port.is_empty() { "" } else { ":" };
+                let host = scheme.into_iter().chain(["://".into()]).chain(host);
+                Err(Text::from_parts(host.chain([colon.into()]).chain(port)))
+            }
+        };
+        if !path.is_empty() && start.is_empty() {
+            let base = base.map_or_else(|base| base, |origin| Text::fixed(origin.url("")));
+            return Some(Url::Path { base, path, query: query.unwrap_or_default() });
+        }
         let mut target = Vec::new();
-        // The value of a variable is unknown here; plans usually include the slash.
-        if path.is_empty() || !start.is_empty() && !start.starts_with('/') {
+        if !start.starts_with('/') {
             target.push("/".into());
         }
         target.extend(path.into_iter().map(|part| match part {
@@ -156,34 +305,39 @@ impl Translation<'_> {
             target.push(if target.iter().any(has) { "&" } else { "?" }.into());
             target.extend(query);
         }
-        let target = Text::from_parts(target);
-        let protocol = settings.text(self, "HTTPSampler.protocol");
-        let host = settings.text(self, "HTTPSampler.domain");
-        let port = settings.text(self, "HTTPSampler.port");
-        if host.is_empty() {
-            self.invalid(element, "no server name, neither here nor in the defaults");
-            return None;
-        }
-        match (protocol.as_fixed(), host.as_fixed(), port.as_fixed()) {
-            (Some(protocol), Some(host), Some(port)) => {
-                let origin = self.valid(element, origin(protocol, host, port))?;
-                Some(Url::Parts { origin, target })
-            }
-            _ => {
-                let scheme = if protocol.is_empty() { Text::fixed("http") } else { protocol };
-                let colon = if port.is_empty() { "" } else { ":" };
-                let host = scheme.into_iter().chain(["://".into()]).chain(host);
-                let authority = host.chain([colon.into()]).chain(port);
-                Some(Url::Absolute(Text::from_parts(authority.chain(target))))
-            }
-        }
+        Some(match base {
+            Ok(origin) => Url::Parts { origin, target: Text::from_parts(target) },
+            Err(base) => Url::Absolute(Text::from_parts(base.into_iter().chain(target))),
+        })
+    }
+}
+
+/// Whether a field has this name.
+fn is_named(name: &Text, wanted: &str) -> bool {
+    name.as_fixed().is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+}
+
+/// `Host` with the port of the URL, as JMeter completes it.
+fn host(value: Text, url: &Url) -> Text {
+    let Url::Parts { origin, .. } = url else { return value };
+    let default = Origin::default_port(origin.tls);
+    let Some(fixed) = value.as_fixed() else {
+        let port = (origin.port != default).then(|| format!(":{}", origin.port));
+        return Text::from_parts(
+            value.into_iter().chain([port.unwrap_or_default().as_str().into()]),
+        );
+    };
+    let written = fixed.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    let (name, port) = written.unwrap_or((fixed, origin.port));
+    match port == default {
+        true => Text::fixed(name),
+        false => Text::fixed(format!("{name}:{port}")),
     }
 }
 
 /// Adds a field unless a field of this name exists.
 fn add(headers: &mut Vec<(Text, Text)>, name: &str, value: Text) {
-    let is_named = |known: &Text| known.as_fixed().is_some_and(|k| k.eq_ignore_ascii_case(name));
-    if !headers.iter().any(|(known, _)| is_named(known)) {
+    if !headers.iter().any(|(known, _)| is_named(known, name)) {
         headers.push((Text::fixed(name), value));
     }
 }

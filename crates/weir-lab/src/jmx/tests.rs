@@ -110,10 +110,11 @@ fn variables_of_extractors_are_not_constants() {
     let inside = group(&sampler("get", &[("HTTPSampler.path", "/${host_g1}${other}")], &extractor));
     let plan = load(&inside).expect("a plan");
     assert!(matches!(requests(&plan)[0].url, Url::Absolute(_)));
-    assert_eq!(plan.program.variables, ["host", "host_g1", "other"]);
+    for name in ["host", "host_g", "host_g1", "host_matchNr", "other"] {
+        assert!(plan.program.variables.iter().any(|known| known == name), "{name}");
+    }
     assert_eq!(plan.program.initial.len(), 1);
-    let extractor = &requests(&plan)[0].extractors[0];
-    assert_eq!(extractor.derived.len(), 1, "`host_g1` is mentioned");
+    assert!(requests(&plan)[0].post_processors[0].derived, "`host_g1` is mentioned");
 }
 
 #[test]

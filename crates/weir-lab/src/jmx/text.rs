@@ -42,6 +42,59 @@ pub(super) fn parse(text: &str, variables: &mut Variables<'_>) -> Result<Text, T
     if parser.functions == 0 { Ok(Text::fixed(text)) } else { Ok(parsed) }
 }
 
+/// A variable or function in a text.
+pub(super) struct Reference {
+    /// Its name.
+    pub(super) name: String,
+    /// The arguments of a function as written.
+    pub(super) arguments: Option<Vec<String>>,
+}
+
+/// All variables and functions in a text, also those in arguments.
+pub(super) fn references(text: &str) -> Vec<Reference> {
+    let reference = |(at, _): (usize, &str)| {
+        let rest = &text[at + 2..];
+        let end = rest.find(['}', '(']).unwrap_or(rest.len());
+        let name = rest[..end].trim();
+        if !name.starts_with("__") || name.starts_with("__jm__") {
+            let end = rest.find('}').unwrap_or(rest.len());
+            return Reference { name: rest[..end].to_owned(), arguments: None };
+        }
+        let inside = rest.get(end..).and_then(|rest| rest.strip_prefix('('));
+        let arguments = inside.map_or_else(Vec::new, arguments_of);
+        let arguments = arguments.into_iter().map(str::to_owned).collect();
+        Reference { name: name.to_owned(), arguments: Some(arguments) }
+    };
+    text.match_indices("${").map(reference).collect()
+}
+
+/// Splits the arguments before the closing bracket.
+fn arguments_of(text: &str) -> Vec<&str> {
+    let (mut start, mut references, mut brackets) = (0, 0_usize, 0_usize);
+    let mut arguments = Vec::new();
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => drop(characters.next()),
+            '$' if matches!(characters.peek(), Some((_, '{'))) => references += 1,
+            '}' => references = references.saturating_sub(1),
+            '(' if references == 0 => brackets += 1,
+            ')' if references == 0 && brackets == 0 => {
+                arguments.push(&text[start..at]);
+                return arguments;
+            }
+            ')' if references == 0 => brackets -= 1,
+            ',' if references == 0 => {
+                arguments.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    arguments.push(&text[start..]);
+    arguments
+}
+
 /// Context of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Context {
@@ -124,16 +177,23 @@ impl Parser<'_, '_, '_> {
         // Names of variables may contain parentheses.
         let end = end.or_else(|| self.rest.find('}'));
         let Some(end) = end else {
-            return Err(TextError::invalid("`${` is not closed"));
+            // JMeter takes the rest as it is, without `${`.
+            self.depth -= 1;
+            return Ok(Text::fixed(std::mem::take(&mut self.rest).replace('\\', "")));
         };
-        let name = self.rest[..end].trim().to_owned();
         let called = self.rest[end..].starts_with('(');
+        let name = self.rest[..end].replace('\\', "");
+        // `${ name }` with blanks is another variable in JMeter.
+        let name = if called { name.trim().to_owned() } else { name };
         self.rest = &self.rest[end + 1..];
         let mut arguments = Vec::new();
         if called {
             loop {
                 let (argument, end) = self.text(Context::Argument)?;
-                arguments.push(argument);
+                // `f()` has no argument.
+                if !(end == End::Bracket && arguments.is_empty() && argument.is_empty()) {
+                    arguments.push(argument);
+                }
                 match end {
                     End::Comma => {}
                     End::Bracket => break,

@@ -3,7 +3,10 @@
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, enabled, is_true};
-use crate::program::{Cookies, Executor, Group, OnError, Phase, Text, Users, UsersAtStart};
+use crate::program::{
+    Cookies, Executor, Group, OnError, Phase, PresetCookie, Text, TextPart, Users, UsersAtStart,
+};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Thread groups of JMeter whose threads start evenly.
@@ -120,6 +123,37 @@ impl Translation<'_> {
         number.filter(|number| !forever || *number == 0)
     }
 
+    /// Cookies of a manager for the next group.
+    fn preset_cookies(&mut self, manager: &Element) {
+        for cookie in manager.properties.elements("CookieManager.cookies") {
+            let domain = self.text(manager, cookie.text("Cookie.domain").trim_start_matches('.'));
+            let path = match cookie.text("Cookie.path") {
+                "" => "/",
+                path => path,
+            };
+            let path = self.text(manager, path);
+            let (name, value) = (cookie.text("TestElement.name"), cookie.text("Cookie.value"));
+            let (name, value) = (self.text(manager, name), self.text(manager, value));
+            let is_name = domain.as_fixed().is_none_or(|host| host.parse::<IpAddr>().is_err());
+            let mut field: Vec<TextPart> = name.into_iter().chain(["=".into()]).collect();
+            field.extend(value.into_iter().chain(["; Path=".into()]).chain(path));
+            if is_name && domain.as_fixed() != Some("localhost") {
+                field.push("; Domain=".into());
+                field.extend(domain.clone());
+            }
+            if cookie.text("Cookie.secure") == "true" {
+                field.push("; Secure".into());
+            }
+            let url = ["https://".into()].into_iter().chain(domain).chain(["/".into()]);
+            let group = self.variables.program.groups.len();
+            self.variables.program.preset_cookies.push(PresetCookie {
+                group,
+                url: Text::from_parts(url),
+                field: Text::from_parts(field),
+            });
+        }
+    }
+
     /// Setting of the cookie manager nearest to the group.
     fn cookies(&mut self, group: &Element, siblings: &[&Element]) -> Cookies {
         let of_plan = siblings.iter().copied().filter(|sibling| sibling.enabled);
@@ -127,9 +161,17 @@ impl Translation<'_> {
         let Some(manager) = all.find(|element| element.class == "CookieManager") else {
             return Cookies::Ignored;
         };
-        if !manager.properties.items("CookieManager.cookies").is_empty() {
-            self.unsupported(manager, "the Lab does not support initial cookies");
+        let policy = self.fixed(manager, "CookieManager.policy");
+        match policy.as_str() {
+            "ignorecookies" | "ignoreCookies" => return Cookies::Ignored,
+            "" | "standard" | "standard-strict" | "default" | "compatibility" | "best-match"
+            | "netscape" => {}
+            policy => {
+                let message = format!("the Lab does not support the cookie policy `{policy}`");
+                self.unsupported(manager, &message);
+            }
         }
+        self.preset_cookies(manager);
         let same_user = self.switch(group, "ThreadGroup.same_user_on_next_iteration", true);
         let by_group = self.switch(manager, "CookieManager.controlledByThreadGroup", false);
         let each_iteration = self.switch(manager, "CookieManager.clearEachIteration", false);

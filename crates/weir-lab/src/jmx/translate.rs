@@ -3,12 +3,10 @@
 use super::text::{self, TextError};
 use super::tree::{Element, Properties, Property, enabled, is_true, reached};
 use super::variables::Variables;
-use super::{JmxError, Options, Plan, Problem, control, expand, functions, threads};
+use super::{JmxError, Options, Plan, Problem, control, expand, extractors, functions, threads};
+use crate::charset::Charset;
 use crate::feeder::CsvFile;
-use crate::program::{
-    Feeder, FeederId, GateId, Label, Program, Share, Text, TimerId, Variable, parse_regex,
-};
-use regex::bytes::Regex;
+use crate::program::{Feeder, FeederId, GateId, Label, Program, Share, Text, TimerId, Variable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,7 +36,7 @@ pub(super) struct Translation<'p> {
 /// Translates the elements below a plan's root.
 pub(super) fn translate(
     roots: &[Element],
-    folder: &Path,
+    (folder, name): (&Path, &str),
     options: &Options,
 ) -> Result<Plan, JmxError> {
     let mut program = Program { insecure: true, ..Program::default() };
@@ -49,6 +47,7 @@ pub(super) fn translate(
     let mut names = Names::default();
     enabled(roots).into_iter().for_each(|element| names.add_element(element));
     program.properties = properties.clone().into_iter().collect();
+    program.dynamic_names = names.reads_names;
     let variables = Variables {
         program: &mut program,
         constants: BTreeMap::new(),
@@ -57,6 +56,8 @@ pub(super) fn translate(
         set_properties: names.set_properties,
         sets_any_property: names.sets_any_property,
         folder: folder.to_owned(),
+        plan: name.to_owned(),
+        sampler: None,
     };
     let mut translation = Translation {
         variables,
@@ -75,6 +76,9 @@ pub(super) fn translate(
         None => translation.problems.push(Problem::new(1, "no `TestPlan` element")),
     }
     let results = translation.results(roots);
+    if names.reads_names {
+        translation.variables.keep_constants();
+    }
     let problems = translation.problems;
     if problems.iter().any(|problem| !(problem.skippable && options.lenient)) {
         return Err(JmxError::Problems(problems));
@@ -132,9 +136,8 @@ impl Translation<'_> {
         let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         let columns: Vec<String> = columns.map(str::to_owned).collect();
         let encoding = self.fixed(element, "fileEncoding");
-        if !matches!(encoding.to_ascii_lowercase().as_str(), "" | "utf-8" | "utf8" | "us-ascii") {
-            self.unsupported(element, &format!("the Lab supports only UTF-8, not `{encoding}`"));
-        }
+        let encoding = Charset::named(&encoding);
+        let Some(encoding) = self.supported(element, encoding) else { return };
         let delimiter = match self.fixed(element, "delimiter").as_str() {
             "" => ',',
             "\\t" => '\t',
@@ -147,7 +150,7 @@ impl Translation<'_> {
             delimiter,
             quoted: self.switch(element, "quotedData", false),
         };
-        let Some(table) = self.valid(element, csv.read()) else { return };
+        let Some(table) = self.valid(element, csv.read_rows(encoding)) else { return };
         let share = match element.text("shareMode") {
             "" | "shareMode.all" => Share::All,
             "shareMode.group" => Share::Group,
@@ -304,14 +307,6 @@ impl Translation<'_> {
         applies
     }
 
-    /// A regular expression; `None`, with a problem, if the Lab does not support it.
-    pub(super) fn regex(&mut self, element: &Element, pattern: &str) -> Option<Regex> {
-        let regex = parse_regex(pattern).map_err(|reason| {
-            format!("the Lab does not support this regular expression: `{pattern}`: {reason}")
-        });
-        self.supported(element, regex)
-    }
-
     /// The label of an element. It is not used if the name of the element changes: see
     /// [`Self::changing_label`].
     pub(super) fn label(&mut self, element: &Element) -> Label {
@@ -335,27 +330,6 @@ impl Translation<'_> {
         let name = format!("__jm__{name}__idx");
         self.mentioned.contains(&name).then(|| self.variables.variable(&name))
     }
-
-    /// Whether a ForEach Controller may use the numbered values of a variable.
-    pub(super) fn is_list(&self, name: &str) -> bool {
-        self.any_list || self.lists.contains(name)
-    }
-
-    /// Makes constants `name_1`, `name_2` and so on variables, for a loop over them.
-    pub(super) fn define_list(&mut self, name: &str) {
-        let is_item = |known: &&String| {
-            let number = known.strip_prefix(name).map(|rest| rest.trim_start_matches('_'));
-            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let constants = &self.variables.constants;
-        let items: Vec<String> = constants.keys().filter(is_item).cloned().collect();
-        for item in items {
-            if let Some(value) = self.variables.constants.get(&item).cloned() {
-                self.variables.changed.insert(item.clone());
-                self.variables.define(&item, Text::fixed(value));
-            }
-        }
-    }
 }
 
 fn integral(text: &str) -> Option<i64> {
@@ -373,30 +347,25 @@ struct Names {
     /// Properties that `__setProperty` sets, or any.
     set_properties: BTreeSet<String>,
     sets_any_property: bool,
-    /// Lists of ForEach Controllers: their variables, or any.
-    lists: BTreeSet<String>,
-    any_list: bool,
+    /// A function or a controller reads variables by their names.
+    reads_names: bool,
 }
 
 impl Names {
     fn add_element(&mut self, element: &Element) {
         let listed = match element.class.as_str() {
             "CSVDataSet" => element.text("variableNames").split(',').collect(),
-            "JSONPostProcessor" => {
-                element.text("JSONPostProcessor.referenceNames").split(';').collect()
-            }
-            "RegexExtractor" => vec![element.text("RegexExtractor.refname")],
             "CounterConfig" => vec![element.text("CounterConfig.name")],
             "RandomVariableConfig" => vec![element.text("variableName")],
             "ForeachController" => {
-                let input = element.text("ForeachController.inputVal").trim();
-                self.any_list |= input.contains("${");
-                self.lists.insert(input.to_owned());
+                self.reads_names = true;
                 vec![element.text("ForeachController.returnVal")]
             }
             "UserParameters" => element.properties.texts("UserParameters.names").collect(),
-            _ => Vec::new(),
+            _ => extractors::variables(element),
         };
+        let variable = Some(element.text("Scope.variable")).filter(|name| !name.is_empty());
+        let listed = listed.into_iter().chain(variable);
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
         self.properties(&element.properties);
@@ -415,30 +384,29 @@ impl Names {
     }
 
     fn text(&mut self, text: &str) {
-        for (at, _) in text.match_indices("${") {
-            let rest = &text[at + 2..];
-            let end = rest.find(['}', '(']).unwrap_or(rest.len());
-            let name = rest[..end].trim();
-            if !name.starts_with("__") || name.starts_with("__jm__") {
-                let end = rest.find('}').unwrap_or(rest.len());
-                self.mentioned.insert(rest[..end].trim().to_owned());
+        for found in text::references(text) {
+            let Some(arguments) = found.arguments else {
+                self.mentioned.insert(found.name);
                 continue;
-            }
-            if name == "__setProperty" {
-                let argument = rest.get(end + 1..).unwrap_or_default();
-                let property = argument.split([',', ')']).next().unwrap_or_default().trim();
+            };
+            if found.name == "__setProperty" {
+                let property = arguments.first().map_or("", |name| name.trim());
                 if property.contains(['$', '\\']) {
                     self.sets_any_property = true;
                 } else {
                     self.set_properties.insert(property.to_owned());
                 }
             }
-            if let Some(index) = functions::variable_argument(name)
-                && let Some(arguments) = rest.get(end + 1..)
+            self.sets_any_property |= found.name == "__javaScript" && text.contains("props");
+            self.reads_names |= functions::reads_names(&found.name, &arguments);
+            let index = functions::variable_argument(&found.name, arguments.len());
+            if let Some(name) = index.and_then(|index| arguments.get(index)) {
+                self.changed.insert(name.trim().to_owned());
+            }
+            if found.name == "__split"
+                && let Some(name) = arguments.get(1)
             {
-                let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
-                let argument = arguments.split(',').nth(index).unwrap_or_default().trim();
-                self.changed.insert(argument.to_owned());
+                self.changed.insert(format!("{}_n", name.trim()));
             }
         }
     }

@@ -271,7 +271,14 @@ fn open_frame(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Resul
         Some(Open::Element(_) | Open::Property { .. }) => {
             let value = match tag {
                 "collectionProp" => Property::List(Vec::new()),
-                "elementProp" | "mapProp" | "objProp" => Property::Element(Properties::default()),
+                // The name of an element within is no property of it.
+                "elementProp" => {
+                    let name = attribute("testname").or_else(|| attribute("name"));
+                    let name =
+                        ("TestElement.name".to_owned(), Property::Text(name.unwrap_or_default()));
+                    Property::Element(Properties([name].into()))
+                }
+                "mapProp" | "objProp" => Property::Element(Properties::default()),
                 _ => Property::Text(String::new()),
             };
             Ok(Open::Property { name: attribute("name").unwrap_or_else(|| tag.to_owned()), value })

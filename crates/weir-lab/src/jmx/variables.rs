@@ -23,6 +23,10 @@ pub(super) struct Variables<'p> {
     pub(super) sets_any_property: bool,
     /// Folder of relative files.
     pub(super) folder: PathBuf,
+    /// File name of the plan; empty if unknown.
+    pub(super) plan: String,
+    /// Name of the current sampler.
+    pub(super) sampler: Option<String>,
 }
 
 impl Variables<'_> {
@@ -44,6 +48,14 @@ impl Variables<'_> {
         // A constant of this name would hide the variable; the first pass excludes this.
         self.changed.insert(name.to_owned());
         self.program.variable(name)
+    }
+
+    /// Keeps constants as variables too, for texts that name them while the plan runs.
+    pub(super) fn keep_constants(&mut self) {
+        for (name, value) in &self.constants {
+            let variable = self.program.variable(name);
+            self.program.initial.push((variable, Text::fixed(value.as_str())));
+        }
     }
 
     /// Sets the initial value of a variable.

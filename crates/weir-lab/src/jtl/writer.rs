@@ -134,7 +134,8 @@ impl Shared {
             sent_bytes: sample.sent,
             group_threads: sample.group_users.into(),
             all_threads: sample.all_users.into(),
-            url: Cow::Borrowed(sample.url),
+            // JMeter writes the missing URL of a transaction so.
+            url: Cow::Borrowed(if sample.transaction { "null" } else { sample.url }),
             latency: since(sample.first_byte),
             idle: sample.idle / 1_000_000,
             connect: sample.connect / 1_000_000,

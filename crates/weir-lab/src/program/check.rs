@@ -1,6 +1,8 @@
 //! Checks of responses.
 
+use super::assertion::Assertion;
 use super::{Scope, Text};
+use crate::escape;
 use regex::bytes::Regex;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
@@ -85,6 +87,8 @@ pub enum CheckKind {
     },
     /// The body is JSON, and a path has a value.
     Json(JsonCheck),
+    /// An assertion of a JMeter plan.
+    Assertion(Box<Assertion>),
 }
 
 /// A text contains, equals or matches patterns.
@@ -100,8 +104,6 @@ pub struct TextCheck {
     pub any: bool,
     /// Negate each pattern.
     pub not: bool,
-    /// Ignore the status (JMeter's "ignore status").
-    pub ignore_status: bool,
 }
 
 /// The body is JSON, and a path has a value.
@@ -111,10 +113,6 @@ pub struct JsonCheck {
     pub path: JsonPath,
     /// The expected value; `None` is any value.
     pub expected: Option<Text>,
-    /// `expected` is a regular expression.
-    pub regex: bool,
-    /// The value must be `null`.
-    pub null: bool,
     /// Negate the check.
     pub not: bool,
 }
@@ -124,23 +122,38 @@ pub struct JsonCheck {
 pub struct SizeOperator {
     /// For messages.
     sign: &'static str,
+    /// For messages of JMeter.
+    words: &'static str,
     compare: fn(&u64, &u64) -> bool,
 }
 
 impl SizeOperator {
     /// Equal.
-    pub const EQUAL: Self = Self { sign: "=", compare: u64::eq };
+    pub const EQUAL: Self = Self { sign: "=", words: "have been equal to", compare: u64::eq };
     /// Not equal.
-    pub const NOT_EQUAL: Self = Self { sign: "≠", compare: u64::ne };
+    pub const NOT_EQUAL: Self =
+        Self { sign: "≠", words: "have not been equal to", compare: u64::ne };
     /// All, in the order of their numbers in JMeter, which start at 1.
     pub const ALL: [Self; 6] = [
         Self::EQUAL,
         Self::NOT_EQUAL,
-        Self { sign: ">", compare: u64::gt },
-        Self { sign: "<", compare: u64::lt },
-        Self { sign: "≥", compare: u64::ge },
-        Self { sign: "≤", compare: u64::le },
+        Self { sign: ">", words: "have been greater than", compare: u64::gt },
+        Self { sign: "<", words: "have been less than", compare: u64::lt },
+        Self { sign: "≥", words: "have been greater or equal to", compare: u64::ge },
+        Self { sign: "≤", words: "have been less than or equal to", compare: u64::le },
     ];
+}
+
+impl SizeOperator {
+    /// Whether a size compares to a number of bytes as wanted.
+    pub(super) fn holds(self, size: u64, bytes: u64) -> bool {
+        (self.compare)(&size, &bytes)
+    }
+
+    /// The comparison in words.
+    pub(super) fn words(self) -> &'static str {
+        self.words
+    }
 }
 
 /// A text of a sample.
@@ -160,6 +173,12 @@ pub enum Field {
     RequestHeaders,
     /// The body of the request.
     RequestBody,
+    /// The head of the response as received.
+    HeaderBytes,
+    /// The body without the escapes of HTML.
+    UnescapedBody,
+    /// Method, URL, body and cookies of the request, as JMeter describes a request.
+    RequestData,
 }
 
 /// Comparison of texts (JMeter's terms).
@@ -232,6 +251,7 @@ impl Check {
                 (Some(_), true) => None,
                 (None, true) => Some(format!("the body has {}", check.path)),
             },
+            CheckKind::Assertion(assertion) => assertion.verify(reply, scope),
         }?;
         Some(self.message.as_ref().map_or(found, |message| message.render(scope).into_owned()))
     }
@@ -244,6 +264,7 @@ impl Check {
             }
             CheckKind::Size { field, .. } => *field == Some(Field::Body),
             CheckKind::Json(_) => true,
+            CheckKind::Assertion(assertion) => assertion.needs_body(),
             CheckKind::Status(_) | CheckKind::Duration(_) => false,
         }
     }
@@ -259,6 +280,9 @@ impl Field {
             Self::Url => "URL",
             Self::RequestHeaders => "request's head",
             Self::RequestBody => "request's body",
+            Self::HeaderBytes => "head",
+            Self::UnescapedBody => "unescaped body",
+            Self::RequestData => "request",
         }
     }
 }
@@ -270,7 +294,7 @@ impl<'a> Response<'a> {
             Field::Body => Cow::Borrowed(self.body),
             Field::Status => Cow::Owned(self.status.to_string().into_bytes()),
             Field::Reason => Cow::Borrowed(reason_of(self.head)),
-            Field::Headers => Cow::Borrowed(self.head),
+            Field::Headers | Field::HeaderBytes => Cow::Borrowed(self.head),
             Field::Url => Cow::Borrowed(self.url.as_bytes()),
             Field::RequestHeaders => {
                 // As in JMeter: without the request line.
@@ -278,7 +302,70 @@ impl<'a> Response<'a> {
                 Cow::Borrowed(&self.request_head[line..])
             }
             Field::RequestBody => Cow::Borrowed(self.request_body),
+            Field::UnescapedBody | Field::RequestData => match self.string(field) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
         }
+    }
+
+    /// A text of the response as JMeter has it: the body in its charset, lines of fields without
+    /// carriage returns and without the empty line behind them.
+    pub fn string(&self, field: Field) -> Cow<'a, str> {
+        let lines = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+            Cow::Owned(text.trim_end_matches('\n').to_owned() + "\n")
+        };
+        match field {
+            Field::Body => self.decoded(),
+            Field::UnescapedBody => Cow::Owned(escape::unescape_html(&self.decoded())),
+            Field::Headers => lines(self.head),
+            Field::RequestHeaders => {
+                let text = lines(self.request_head);
+                let fields = text.split_inclusive('\n').skip(1);
+                let is_cookie = |line: &&str| {
+                    line.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("cookie:"))
+                };
+                Cow::Owned(fields.filter(|line| !is_cookie(line)).collect())
+            }
+            Field::RequestData => Cow::Owned(self.request_data()),
+            Field::Status
+            | Field::Reason
+            | Field::Url
+            | Field::RequestBody
+            | Field::HeaderBytes => match self.text(field) {
+                Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+                Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+            },
+        }
+    }
+
+    /// The body in the charset of its content type.
+    fn decoded(&self) -> Cow<'a, str> {
+        let content_type = self.headers.get("content-type").unwrap_or_default();
+        let content_type = String::from_utf8_lossy(content_type).to_ascii_lowercase();
+        let charset = content_type.split_once("charset=").map(|(_, charset)| {
+            charset.split(';').next().unwrap_or_default().trim_matches(['"', ' ', '\''])
+        });
+        let charset = charset.and_then(|label| encoding_rs::Encoding::for_label(label.as_bytes()));
+        charset.unwrap_or(encoding_rs::UTF_8).decode_without_bom_handling(self.body).0
+    }
+
+    fn request_data(&self) -> String {
+        let head = String::from_utf8_lossy(self.request_head);
+        let method = head.split(' ').next().unwrap_or_default();
+        let mut text = format!("{method} {}\n", self.url);
+        let body = String::from_utf8_lossy(self.request_body);
+        text.push_str(&format!("\n{method} data:\n{body}\n"));
+        let cookie = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("cookie").then(|| value.trim())
+        });
+        match cookie {
+            Some(cookie) => text.push_str(&format!("\nCookie Data:\n{cookie}")),
+            None => text.push_str("\n[no cookies]"),
+        }
+        text + "\n"
     }
 }
 
@@ -289,9 +376,9 @@ pub(crate) fn reason_of(head: &[u8]) -> &[u8] {
 }
 
 impl TextCheck {
-    /// A text that matches all of these patterns, besides a successful status.
+    /// A text that matches all of these patterns.
     pub fn new(field: Field, comparison: Comparison, patterns: Vec<Text>) -> Self {
-        Self { field, comparison, patterns, any: false, not: false, ignore_status: false }
+        Self { field, comparison, patterns, any: false, not: false }
     }
 
     /// Returns the message of the first failed pattern, if the check fails.
@@ -345,19 +432,8 @@ impl JsonCheck {
         let Some(first) = found.first() else {
             return Some(format!("the body has no {}", self.path));
         };
-        if self.null {
-            let none = found.iter().any(|value| value.is_null());
-            return (!none).then(|| format!("{} is not null", self.path));
-        }
         let expected = self.expected.as_ref()?.render(scope);
-        let is_expected = |value: &&serde_json::Value| {
-            let text = json_text(value);
-            if self.regex {
-                regex_of(&expected, true).is_ok_and(|regex| regex.is_match(text.as_bytes()))
-            } else {
-                text == expected
-            }
-        };
+        let is_expected = |value: &&serde_json::Value| json_text(value) == expected;
         let is_expected_value = found.iter().any(is_expected);
         (!is_expected_value)
             .then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))

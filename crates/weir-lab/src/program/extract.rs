@@ -11,30 +11,14 @@ const MAX_MATCHES: usize = 10_000;
 /// Extracts a value from a response.
 #[derive(Clone, Debug)]
 pub struct Extractor {
-    /// The variable. With [`Extractor::number`] of 0 or less there are also `name_N`, `name_gN`,
-    /// `name_matchNr` as in JMeter: see [`Extractor::derived`].
+    /// The variable.
     pub variable: Variable,
     /// The method.
     pub rule: Extraction,
-    /// Number of the match, from 1; 0 chooses one at random, -1 takes all.
+    /// Number of the match, from 1; 0 chooses one at random.
     pub number: i32,
     /// Value without a match; by default the variable is unchanged.
     pub default: Option<Text>,
-    /// Derived variables: only those used by the program.
-    pub derived: Vec<(Variable, DerivedVariable)>,
-}
-
-/// A derived variable of an extractor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DerivedVariable {
-    /// Number of matches (`name_matchNr`).
-    Matches,
-    /// Match `n`, from 1, with `number` -1 (`name_1`).
-    Match(u32),
-    /// Group `n` of the chosen match, 0 is the entire match (`name_g1`).
-    Group(u32),
-    /// All matches, with `number` -1, for a loop over them.
-    All,
 }
 
 /// Extraction method.
@@ -44,11 +28,8 @@ pub enum Extraction {
     Regex {
         /// The text.
         field: Field,
-        /// The expression.
+        /// The expression. The value is group 1 if it exists, otherwise the entire match.
         regex: Regex,
-        /// Template of the value: `$1$` is group 1 (as in JMeter). If empty: group 1 if it exists,
-        /// otherwise the entire match.
-        template: String,
     },
     /// By a JSON path in the body.
     Json(JsonPath),
@@ -77,7 +58,7 @@ impl Extractor {
             1.. => usize::try_from(self.number - 1).ok().filter(|at| *at < found.len()),
             _ => None,
         };
-        match chosen.map(|at| self.text_of(&found[at])) {
+        match chosen.map(|at| value_of(&found[at])) {
             Some(text) => scope.values.set(self.variable, Some(text)),
             None => {
                 if let Some(default) = &self.default {
@@ -86,30 +67,11 @@ impl Extractor {
                 }
             }
         }
-        for (variable, derived_variable) in &self.derived {
-            let value = match *derived_variable {
-                DerivedVariable::Matches => Some(found.len().to_string()),
-                DerivedVariable::Match(number) => {
-                    let at = (number as usize).checked_sub(1);
-                    at.and_then(|at| found.get(at)).map(|found| self.text_of(found))
-                }
-                DerivedVariable::All => {
-                    let all = if self.number < 0 { found.as_slice() } else { &[] };
-                    let all = all.iter().map(|found| self.text_of(found)).collect();
-                    scope.values.set_list(*variable, all);
-                    continue;
-                }
-                DerivedVariable::Group(group) => {
-                    chosen.and_then(|at| found[at].get(group as usize).cloned())
-                }
-            };
-            scope.values.set(*variable, value);
-        }
     }
 
     fn find(&self, reply: &Response<'_>) -> Vec<Match> {
         match &self.rule {
-            Extraction::Regex { field, regex, .. } => {
+            Extraction::Regex { field, regex } => {
                 let text = reply.text(*field);
                 let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let groups = |found: regex::bytes::Captures<'_>| {
@@ -128,34 +90,11 @@ impl Extractor {
             }
         }
     }
+}
 
-    /// Applies the template to a match.
-    fn text_of(&self, found: &Match) -> String {
-        let template = match &self.rule {
-            Extraction::Regex { template, .. } => template.as_str(),
-            Extraction::Json(_) | Extraction::Header(_) => "",
-        };
-        if template.is_empty() {
-            return found.get(1).or(found.first()).cloned().unwrap_or_default();
-        }
-        let mut text = String::new();
-        let mut rest = template;
-        while let Some((before, behind)) = rest.split_once('$') {
-            text.push_str(before);
-            let group = behind.split_once('$').and_then(|(group, behind)| {
-                group.parse::<usize>().ok().map(|group| (group, behind))
-            });
-            let Some((group, behind)) = group else {
-                text.push('$');
-                rest = behind;
-                continue;
-            };
-            text.push_str(found.get(group).map_or("", String::as_str));
-            rest = behind;
-        }
-        text.push_str(rest);
-        text
-    }
+/// The first group, or the entire match.
+fn value_of(found: &Match) -> String {
+    found.get(1).or(found.first()).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Description of a request.
 
-use super::{Check, Extractor, Label, StatusSet, Text};
+use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
+use crate::charset::Charset;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,9 +40,58 @@ pub struct Request {
     pub checks: Vec<Check>,
     /// Extractors of the response.
     pub extractors: Vec<Extractor>,
+    /// Extractors of JMeter, before the checks.
+    pub post_processors: Vec<PostProcessor>,
+    /// Options of JMeter plans.
+    pub client: ClientOptions,
     /// Decode the body of the response (gzip, deflate) and count its decoded length, which costs
     /// time. Checks and extractors of the body always decode.
     pub decode: bool,
+}
+
+/// Options of a request of a JMeter plan.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// Content type of the body unless a field has one; not sent without the body.
+    pub body_type: Option<String>,
+    /// Illegal characters in the URL are an error, as for Java's `URI`; otherwise they are encoded.
+    pub strict: bool,
+    /// Only the last request of redirects is counted in bytes.
+    pub counts_last: bool,
+    /// The body of the response becomes its MD5.
+    pub md5: bool,
+    /// No cookies are kept or sent.
+    pub without_cookies: bool,
+    /// Credentials by the starts of URLs; the first one counts.
+    pub credentials: Vec<Credentials>,
+    /// Validators of earlier responses are sent.
+    pub cache: Option<CacheOptions>,
+    /// Addresses by host names, instead of those of the system.
+    pub hosts: Vec<(String, String)>,
+    /// Host and port of an HTTP proxy.
+    pub proxy: Option<(String, u16)>,
+    /// Local address of connections.
+    pub source: Option<IpAddr>,
+}
+
+/// Basic credentials for URLs.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Start of the URLs.
+    pub url: Text,
+    /// Name of the user.
+    pub user: Text,
+    /// Password.
+    pub password: Text,
+}
+
+/// Options of a cache of validators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// A response that has not expired is not requested again, and there is no sample.
+    pub expires: bool,
+    /// Emptied at the start of each iteration.
+    pub each_iteration: bool,
 }
 
 /// URL of a request.
@@ -55,6 +106,15 @@ pub enum Url {
     },
     /// An absolute URL, parsed each time: for variables in its scheme, host or port.
     Absolute(Text),
+    /// A path that starts with a variable, which may have an absolute URL.
+    Path {
+        /// Scheme, host and port.
+        base: Text,
+        /// The path.
+        path: Text,
+        /// The query.
+        query: Text,
+    },
 }
 
 impl Url {
@@ -94,8 +154,19 @@ pub enum Body {
     Cycle(Vec<Bytes>),
     /// Text with variables.
     Text(Text),
+    /// Text with variables in another encoding than UTF-8.
+    Encoded(Text, Charset),
     /// `multipart/form-data`; its content type is added.
-    Multipart(Vec<Part>),
+    Multipart(Multipart),
+}
+
+/// A `multipart/form-data` body.
+#[derive(Clone, Debug)]
+pub struct Multipart {
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// Encoding of texts, which the content type names.
+    pub encoding: Charset,
 }
 
 impl From<Text> for Body {
@@ -116,6 +187,8 @@ pub struct Part {
     pub content_type: String,
     /// The content.
     pub content: PartContent,
+    /// `Content-Transfer-Encoding`; empty without one.
+    pub transfer: &'static str,
 }
 
 /// Content of a [`Part`].
@@ -153,6 +226,9 @@ pub enum Redirects {
     Ignore,
     /// Follow, at most 20 times, as one sample.
     Follow,
+    /// The same as JMeter does it: always with GET (or HEAD), and not after 307 of other methods.
+    #[strum(disabled)]
+    FollowAsGet,
 }
 
 impl Request {
@@ -173,6 +249,8 @@ impl Request {
             expected: StatusSet::default(),
             checks: Vec::new(),
             extractors: Vec::new(),
+            post_processors: Vec::new(),
+            client: ClientOptions::default(),
             decode: false,
         }
     }

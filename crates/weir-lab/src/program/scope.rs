@@ -1,7 +1,8 @@
 //! Evaluation scope of texts: the values of a user, and the state shared by all users.
 
 use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable, condition};
-use crate::form::form_encode;
+use crate::form::{decode, form_encode};
+use crate::java_time;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,8 @@ use std::time::SystemTime;
 
 /// Largest text of `RandomString`.
 const MAX_RANDOM_CHARS: i64 = 1024 * 1024;
+/// Most variables of a user beside those of the program.
+const MAX_OTHER_VARIABLES: usize = 100_000;
 
 /// State shared by the users of a run: positions in feeders, counters, properties.
 #[derive(Debug, Default)]
@@ -21,7 +24,7 @@ pub struct State {
     feeders: Vec<Vec<AtomicU64>>,
     /// Initial values of variables.
     initial: Vec<Option<String>>,
-    /// Variables by name.
+    /// Variables of the program by their names.
     names: HashMap<String, Variable>,
 }
 
@@ -30,6 +33,10 @@ pub struct State {
 pub struct Values {
     /// Values of the program's variables.
     variables: Vec<Option<String>>,
+    /// Values of other variables, for programs with names that change.
+    others: HashMap<String, String>,
+    /// The last response, for programs that read it.
+    response: Option<String>,
     /// Index of its group.
     group: usize,
     /// Number in the group, from 0.
@@ -39,8 +46,6 @@ pub struct Values {
     counters: Vec<u64>,
     /// Consumed rows of each feeder with the scope of a user.
     feeders: Vec<u64>,
-    /// Numbered values (`name_1`, `name_2`…) of variables, for loops over them.
-    lists: HashMap<Variable, Vec<String>>,
 }
 
 /// Evaluation scope of one user.
@@ -67,7 +72,7 @@ impl State {
             counters: zeros(program.counters.len()),
             feeders: zeros(program.feeders.len()),
             initial: vec![None; program.variables.len()],
-            names: program.variables.iter().cloned().zip((0..).map(Variable)).collect(),
+            names: (0..).zip(&program.variables).map(|(at, n)| (n.clone(), Variable(at))).collect(),
         };
         let mut values = Values::new(program, &state, 0, 0, 0);
         for (variable, text) in &program.initial {
@@ -88,8 +93,8 @@ impl State {
 
     /// All properties.
     pub(crate) fn properties(&self) -> Vec<(String, String)> {
-        let all = self.properties.read().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        let properties = self.properties.read().unwrap_or_else(PoisonError::into_inner);
+        properties.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Sets a property and returns its previous value.
@@ -103,12 +108,13 @@ impl Values {
     pub fn new(program: &Program, state: &State, group: usize, number: u32, seed: u64) -> Self {
         Self {
             variables: state.initial.clone(),
+            others: HashMap::new(),
+            response: None,
             group,
             number,
             random: fastrand::Rng::with_seed(seed),
             counters: vec![0; program.counters.len()],
             feeders: vec![0; program.feeders.len()],
-            lists: HashMap::new(),
         }
     }
 
@@ -124,14 +130,24 @@ impl Values {
         }
     }
 
-    /// Sets the numbered values of a variable, the first one `name_1`.
-    pub fn set_list(&mut self, variable: Variable, values: Vec<String>) {
-        self.lists.insert(variable, values);
-    }
-
     /// Number of the user in its group, from 0.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Index of its group.
+    pub(super) fn group(&self) -> usize {
+        self.group
+    }
+
+    /// The text of the last response.
+    pub(super) fn response(&self) -> Option<&str> {
+        self.response.as_deref()
+    }
+
+    /// Keeps the text of a response for [`Program::reads_responses`].
+    pub(crate) fn set_response(&mut self, text: String) {
+        self.response = Some(text);
     }
 
     /// Random numbers of this user.
@@ -150,6 +166,39 @@ impl Values {
 }
 
 impl Scope<'_> {
+    /// The value of a variable by its name.
+    pub fn named(&self, name: &str) -> Option<&str> {
+        match self.state.names.get(name) {
+            Some(variable) => self.values.get(*variable),
+            None => self.values.others.get(name).map(String::as_str),
+        }
+    }
+
+    /// Sets or removes a variable by its name. A variable that the program does not have is kept
+    /// only if texts may name it while the program runs: [`Program::dynamic_names`].
+    pub fn set_named(&mut self, name: &str, value: Option<String>) {
+        if let Some(variable) = self.state.names.get(name) {
+            return self.values.set(*variable, value);
+        }
+        let others = &mut self.values.others;
+        match value {
+            Some(value) if self.program.dynamic_names => {
+                if others.len() < MAX_OTHER_VARIABLES || others.contains_key(name) {
+                    others.insert(name.to_owned(), value);
+                }
+            }
+            _ => drop(others.remove(name)),
+        }
+    }
+
+    /// All variables with a value.
+    pub(super) fn all_named(&self) -> Vec<(String, String)> {
+        let values = self.program.variables.iter().zip(&self.values.variables);
+        let known = values.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        let others = self.values.others.iter().map(|(name, value)| (name.clone(), value.clone()));
+        known.chain(others).collect()
+    }
+
     pub(super) fn write_variable(&self, variable: Variable, out: &mut String) {
         if let Some(value) = self.values.get(variable) {
             return out.push_str(value);
@@ -179,12 +228,7 @@ impl Scope<'_> {
                 let millis = now.unwrap_or_default().as_millis() as u64;
                 let _ = write!(out, "{}", millis / (*divisor).max(1));
             }
-            Function::TimeFormat { pattern } => {
-                let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
-                if let Ok(text) = jiff::fmt::strtime::format(pattern, &now) {
-                    out.push_str(&text);
-                }
-            }
+            Function::TimeFormat(pattern) => out.push_str(&pattern.format(&java_time::now())),
             Function::UserNumber => {
                 let _ = write!(out, "{}", u64::from(self.values.number) + 1);
             }
@@ -200,10 +244,22 @@ impl Scope<'_> {
                     None => default.write(self, out),
                 }
             }
-            Function::FormEncode(text) => out.push_str(&form_encode(&text.render(self))),
+            Function::FormEncode { text, again, encoding } => {
+                let text = text.render(self);
+                match again {
+                    true => out.push_str(&form_encode(&decode(&text, *encoding), *encoding)),
+                    false => out.push_str(&form_encode(&text, *encoding)),
+                }
+            }
+            Function::Row { feeder, column, advance } => {
+                out.push_str(&self.row(*feeder, *column, *advance));
+            }
+            Function::Jmeter(call) => out.push_str(&self.jmeter(call)),
             Function::Condition(text) => {
                 // As in JMeter: a script that cannot be evaluated is not true.
-                let is_true = condition(&text.render(self)).unwrap_or(false);
+                let text = text.render(self).into_owned();
+                let script = |_| self.javascript(&text).map(|value| value.trim() == "true");
+                let is_true = condition(&text).or_else(script).unwrap_or(false);
                 let _ = write!(out, "{is_true}");
             }
             Function::SetProperty { name, value, return_old } => {
@@ -218,6 +274,16 @@ impl Scope<'_> {
         if let Some(variable) = store_in {
             self.values.set(variable, Some(out[start..].to_owned()));
         }
+    }
+
+    /// A value of a user's row of a feeder, which has one from the first call on.
+    fn row(&mut self, feeder: FeederId, column: Option<Variable>, advance: bool) -> String {
+        let value =
+            |values: &Values| column.and_then(|column| values.get(column)).map(str::to_owned);
+        if advance || value(self.values).is_none() {
+            self.feed(feeder);
+        }
+        value(self.values).unwrap_or_default()
     }
 
     fn random_string(&mut self, length: &Text, of: &Text, out: &mut String) {
@@ -243,13 +309,7 @@ impl Scope<'_> {
     /// without separator.
     pub fn item(&self, name: &str, separator: bool, number: u64) -> Option<&str> {
         let between = if separator { "_" } else { "" };
-        let variable = self.state.names.get(format!("{name}{between}{number}").as_str());
-        if let Some(value) = variable.and_then(|variable| self.values.get(*variable)) {
-            return Some(value);
-        }
-        let list = self.state.names.get(name).filter(|_| separator);
-        let list = list.and_then(|variable| self.values.lists.get(variable))?;
-        list.get(usize::try_from(number.checked_sub(1)?).ok()?).map(String::as_str)
+        self.named(&format!("{name}{between}{number}"))
     }
 
     /// Returns the next value of a counter and sets its variable.
@@ -297,10 +357,14 @@ impl Scope<'_> {
         }
         for (column, variable) in feeder.variables.iter().enumerate() {
             let value = match row {
-                Some(row) => row.get(column).map(|value| value.to_string()),
-                None => Some("<EOF>".to_owned()),
+                // A short row leaves the remaining variables as they are.
+                Some(row) => match row.get(column) {
+                    Some(value) => value.to_string(),
+                    None => continue,
+                },
+                None => "<EOF>".to_owned(),
             };
-            self.values.set(*variable, value);
+            self.values.set(*variable, Some(value));
         }
         true
     }

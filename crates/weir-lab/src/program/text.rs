@@ -1,7 +1,9 @@
 //! Texts with variables and functions.
 
-use super::{CounterId, Scope, Variable};
-use crate::form::form_encode;
+use super::{Call, CounterId, FeederId, Scope, Variable};
+use crate::charset::Charset;
+use crate::form::{decode, form_encode};
+use crate::java_time::TimePattern;
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
@@ -48,11 +50,9 @@ pub enum Function {
         /// 1 for milliseconds.
         divisor: u64,
     },
-    /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), UTC.
-    TimeFormat {
-        /// A `strftime` pattern, already translated.
-        pattern: String,
-    },
+    /// The time in a Java pattern such as `yyyy-MM-dd'T'HH:mm:ss` (`__time(pattern)`), in the time
+    /// zone of the machine.
+    TimeFormat(TimePattern),
     /// Number of the user in its group, from 1 (`__threadNum`).
     UserNumber,
     /// A counter of the calls of this function, from 1 (`__counter`).
@@ -68,9 +68,27 @@ pub enum Function {
         default: Text,
     },
     /// A form-encoded text (`application/x-www-form-urlencoded`).
-    FormEncode(Text),
-    /// `true` or `false`: a condition in JavaScript, see [`super::condition`].
+    /// `true` or `false`: a condition in JavaScript.
     Condition(Text),
+    FormEncode {
+        /// The text.
+        text: Text,
+        /// The text is encoded already, and decoded before.
+        again: bool,
+        /// Encoding of its characters.
+        encoding: Charset,
+    },
+    /// The value of a row of a feeder (`__StringFromFile`, `__CSVRead`).
+    Row {
+        /// The feeder.
+        feeder: FeederId,
+        /// Its variable with the result; `None` for an empty result.
+        column: Option<Variable>,
+        /// Take the next row; otherwise only for a user without a row.
+        advance: bool,
+    },
+    /// Any other function.
+    Jmeter(Call),
     /// Sets a property (`__setProperty`); the result is empty or the previous value.
     SetProperty {
         /// Its name.
@@ -152,11 +170,26 @@ impl Text {
 
     /// The text with form encoding: constants are encoded now, variables when the text is rendered.
     #[must_use]
-    pub fn form_encoded(&self) -> Self {
+    pub fn form_encoded(&self, encoding: Charset) -> Self {
         Self::from_parts(self.parts.iter().map(|part| match part {
-            TextPart::Literal(text) => form_encode(text).as_str().into(),
-            other => Function::FormEncode(Self::from_parts([other.clone()])).into(),
+            TextPart::Literal(text) => form_encode(text, encoding).as_str().into(),
+            other => {
+                let text = Self::from_parts([other.clone()]);
+                Function::FormEncode { text, again: false, encoding }.into()
+            }
         }))
+    }
+
+    /// The same for a text that is encoded already: as a whole, for it is decoded before.
+    #[must_use]
+    pub fn form_encoded_again(&self, encoding: Charset) -> Self {
+        match self.as_fixed() {
+            Some(text) => Self::fixed(form_encode(&decode(text, encoding), encoding)),
+            None => {
+                let text = self.clone();
+                Self::from_parts([Function::FormEncode { text, again: true, encoding }.into()])
+            }
+        }
     }
 
     /// Appends the current text to `out`.

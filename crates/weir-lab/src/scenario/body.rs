@@ -119,8 +119,13 @@ fn encoded(form: &Node, known: &Known, report: &mut Diagnostics) -> Text {
     let mut parts = Vec::new();
     for member in form.members().unwrap_or_default() {
         let and = if parts.is_empty() { "" } else { "&" };
-        parts.push(format!("{and}{}=", form_encode(&member.key)).as_str().into());
-        parts.extend(known.node(&member.value, report).form_encoded());
+        parts.push(
+            format!("{and}{}=", form_encode(&member.key, crate::charset::Charset::UTF_8))
+                .as_str()
+                .into(),
+        );
+        parts
+            .extend(known.node(&member.value, report).form_encoded(crate::charset::Charset::UTF_8));
     }
     Text::from_parts(parts)
 }

@@ -104,7 +104,7 @@ pub(super) fn check(node: &Node, known: &Known, report: &mut Diagnostics) -> Opt
     } else if let Some(node) = fields.get("json") {
         let path = json_path(node, report)?;
         let expected = fields.get("equals").map(|node| known.node(node, report));
-        CheckKind::Json(JsonCheck { path, expected, regex: false, null: false, not })
+        CheckKind::Json(JsonCheck { path, expected, not })
     } else if let Some(limit) = under {
         CheckKind::Duration(limit)
     } else {
@@ -131,12 +131,12 @@ pub(super) fn extractor(
         Extraction::Json(json_path(node, report)?)
     } else if let Some(node) = fields.get("regex") {
         let field = if keys.from == "headers" { Field::Headers } else { Field::Body };
-        Extraction::Regex { field, regex: regex(node, report)?, template: String::new() }
+        Extraction::Regex { field, regex: regex(node, report)? }
     } else {
         Extraction::Header(keys.header?)
     };
     let default = fields.get("default").map(|node| known.node(node, report));
-    Some(Extractor { variable, rule, number: keys.nth, default, derived: Vec::new() })
+    Some(Extractor { variable, rule, number: keys.nth, default })
 }
 
 fn regex(node: &Node, report: &mut Diagnostics) -> Option<Regex> {

@@ -7,7 +7,8 @@ use super::texts::Known;
 use super::{Target, checks};
 use crate::program::Redirects;
 use crate::program::{
-    Distribution, Origin, Pause, Program, Request, StatusSet, Step, Text, TextPart, Timeouts, Url,
+    ClientOptions, Distribution, Origin, Pause, Program, Request, StatusSet, Step, Text, TextPart,
+    Timeouts, Url,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -163,6 +164,8 @@ fn request(
         expected: checks::statuses(fields.many("expected"), report),
         checks,
         extractors,
+        post_processors: Vec::new(),
+        client: ClientOptions::default(),
         decode: keys.decode,
     })
 }

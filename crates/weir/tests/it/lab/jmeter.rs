@@ -4,14 +4,17 @@
 //! pass.
 
 mod control;
+mod elements;
+mod http;
 mod plan;
 mod plugins;
 mod server;
+mod texts;
 
 use crate::harness::weir;
 use serde_json::{Value, json};
 use server::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -116,6 +119,9 @@ struct Line {
     bytes: u64,
     sent: u64,
     codes: BTreeMap<String, u64>,
+    /// Messages of failed assertions.
+    failures: BTreeSet<String>,
+    urls: BTreeSet<String>,
 }
 
 type Lines = BTreeMap<String, Line>;
@@ -127,15 +133,35 @@ fn lines(text: &[u8]) -> Lines {
         line.count += 1;
         line.errors += u64::from(!row.success);
         *line.codes.entry(row.code.to_string()).or_default() += 1;
+        // The parser of XML has messages of its own.
+        if !matches!(&*row.label, "not XML" | "no json fails")
+            && !row.success
+            && !row.failure.is_empty()
+        {
+            let failure = row.failure.split(": It took").next().unwrap_or_default();
+            line.failures.insert(failure.to_owned());
+        }
+        line.urls.insert(row.url.to_string());
+        // A boundary of JMeter has any length.
+        let parts = row.label.starts_with("parts");
         // Without an answer JMeter counts the text of its exception as bytes, and the Debug Sampler
         // lists variables of JMeter itself.
         if !row.code.starts_with("Non HTTP") && !row.label.starts_with("debug") {
             line.bytes += row.bytes;
-            line.sent += row.sent_bytes;
+            line.sent += if parts { 0 } else { row.sent_bytes };
         }
     });
     read.expect("results");
     lines
+}
+
+/// Requests with the same boundary of their parts.
+fn without_boundaries(log: &[String]) -> Vec<String> {
+    let replaced = |line: &String| {
+        let boundary = line.split_once("boundary=").map(|(_, rest)| rest.split([';', ' ']).next());
+        boundary.flatten().map_or(line.clone(), |boundary| line.replace(boundary, "BOUNDARY"))
+    };
+    log.iter().map(replaced).collect()
 }
 
 fn plans() -> PathBuf {
@@ -150,8 +176,10 @@ fn by_jmeter(home: &Path, plan: &str, properties: &[(String, String)]) -> Lines 
     let mut command = Command::new("timeout");
     command.args(["120", "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-jar"]);
     // JMeter's functions look for files where it runs.
-    command.arg(home.join("bin/ApacheJMeter.jar")).arg("-n").current_dir(plans());
-    command.arg("-t").arg(plans().join(plan)).arg("-l").arg(&results);
+    let file = plans().join(plan);
+    command.arg(home.join("bin/ApacheJMeter.jar")).arg("-n");
+    command.current_dir(file.parent().unwrap_or(&plans()));
+    command.arg("-t").arg(&file).arg("-l").arg(&results);
     command.arg("-j").arg(folder.path().join("jmeter.log"));
     command.arg("-Jjmeter.save.saveservice.subresults=false");
     // Threads of the open model would keep the process for a minute.
@@ -181,6 +209,17 @@ fn by_weir(plan: &str, properties: &[(String, String)]) -> (Lines, Value) {
     (lines(&fs::read(results).expect("results")), result)
 }
 
+/// Runs a plan made in a test with both; `files` are beside it.
+fn compare_files(name: &str, plan: &str, files: &[(&str, &[u8])]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, content) in files {
+        fs::write(folder.path().join(file), content).expect("written");
+    }
+    let path = folder.path().join(format!("{name}.jmx"));
+    fs::write(&path, plan).expect("written");
+    compare(path.to_str().expect("text"), &[]);
+}
+
 /// Runs a plan with both, each on a server of its own, and compares.
 fn compare(plan: &str, more: &[(&str, &str)]) {
     compare_with(JMETER.as_deref(), plan, more);
@@ -197,10 +236,10 @@ fn compare_with(home: Option<&Path>, plan: &str, more: &[(&str, &str)]) {
     let (theirs, ours) = (Server::start(), Server::start());
     let expected = by_jmeter(home, plan, &properties(&theirs));
     let (found, result) = by_weir(plan, &properties(&ours));
-    let mut wrong = different(&expected, &found);
+    let mut wrong = different((&expected, &theirs), (&found, &ours));
     let log = |server: &Server| -> Vec<String> {
-        let port = server.port.to_string();
-        server.take_log().iter().map(|line| line.replace(&port, "PORT")).collect()
+        let log: Vec<String> = server.take_log().iter().map(|l| without_port(server, l)).collect();
+        without_boundaries(&log)
     };
     let (theirs_log, ours_log) = (log(&theirs), log(&ours));
     // The order of a single user is the same, except of random steps.
@@ -230,20 +269,32 @@ fn compare_with(home: Option<&Path>, plan: &str, more: &[(&str, &str)]) {
     assert_eq!(result["interrupted"], json!(0));
 }
 
-/// Differences of samples. Counts of labels that start with `about` depend on times.
-fn different(expected: &Lines, found: &Lines) -> Vec<String> {
+/// A text without the port of the server.
+fn without_port(server: &Server, text: &str) -> String {
+    text.replace(&server.port.to_string(), "PORT")
+}
+
+/// Differences of samples, each with its server. Counts of labels that start with `about` depend on times.
+fn different(
+    (expected, theirs): (&Lines, &Server),
+    (found, ours): (&Lines, &Server),
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for label in expected.keys().chain(found.keys().filter(|label| !expected.contains_key(*label)))
     {
         let (expected, found) = (expected.get(label), found.get(label));
+        let shown = |line: Option<&Line>, server: &Server| {
+            line.map(|line| without_port(server, &format!("{line:?}")))
+        };
+        let both = (shown(expected, theirs), shown(found, ours));
         let is_same = match (expected, found) {
             (Some(expected), Some(found)) if label.starts_with("about") => {
                 found.count.abs_diff(expected.count) * 2 <= expected.count
             }
-            _ => expected == found,
+            _ => both.0 == both.1,
         };
         if !is_same {
-            wrong.push(format!("{label}\n  JMeter {expected:?}\n  weir   {found:?}"));
+            wrong.push(format!("{label}\n  JMeter {:?}\n  weir   {:?}", both.0, both.1));
         }
     }
     wrong

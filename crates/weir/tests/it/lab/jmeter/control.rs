@@ -1,6 +1,6 @@
 //! Elements that control the flow, compared with JMeter.
 
-use super::plan::{el, get, get_with, group, group_of, list, plan, variables};
+use super::elements::{el, get, get_with, group, group_of, list, plan, variables};
 use super::{compare_text, compare_text_with};
 
 fn csv(file: &str, names: &str) -> String {

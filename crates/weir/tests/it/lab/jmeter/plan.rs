@@ -1,135 +1,146 @@
-//! Plans for comparisons, written element by element.
+//! Plans made in tests, in JMeter's format.
 
 use std::fmt::Write as _;
 
-/// An element: its class, its name, its properties and the elements below it. A kind before the name of
-/// a property, as in `int:name`, is the one in the file; `raw:` is written as it is.
-pub(super) fn el(class: &str, name: &str, properties: &[(&str, &str)], below: &str) -> String {
-    let tag = class;
-    // Only defaults are recognised by the name of their editor.
-    let gui = if class == "ConfigTestElement" { "HttpDefaultsGui" } else { "TestBeanGUI" };
+/// Escapes a text for XML.
+fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\r', "&#13;").replace('\n', "&#10;")
+}
+
+/// An element with properties and the elements below it. A property `name` is a text.
+pub(super) fn element(class: &str, name: &str, properties: &[(&str, &str)], below: &str) -> String {
     let mut text = format!(
-        "<{tag} guiclass=\"{gui}\" testclass=\"{class}\" testname=\"{name}\" enabled=\"true\">"
+        "<{class} guiclass=\"TestBeanGUI\" testclass=\"{class}\" testname=\"{}\">",
+        escape(name)
     );
-    for (name, value) in properties {
-        let (kind, name) = name.split_once(':').unwrap_or(("", name));
-        let raw = value;
-        let value = &escape(value);
-        let _ = match kind {
-            "raw" => write!(text, "{raw}"),
-            "int" | "long" | "string" => {
-                write!(text, "<{kind}Prop name=\"{name}\">{value}</{kind}Prop>")
-            }
-            "double" => write!(
-                text,
-                "<doubleProp><name>{name}</name><value>{value}</value><savedValue>0.0</savedValue>\
-                 </doubleProp>"
-            ),
-            _ if matches!(value.as_str(), "true" | "false") => {
-                write!(text, "<boolProp name=\"{name}\">{value}</boolProp>")
-            }
-            _ => write!(text, "<stringProp name=\"{name}\">{value}</stringProp>"),
-        };
+    for (property, value) in properties {
+        let _ = write!(text, "<stringProp name=\"{property}\">{}</stringProp>", escape(value));
     }
-    let _ = write!(text, "</{tag}>\n<hashTree>{below}</hashTree>\n");
+    let _ = write!(text, "</{class}><hashTree>{below}</hashTree>");
     text
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// The same, with a list of texts or elements in XML.
+pub(super) fn with_list(
+    class: &str,
+    properties: &[(&str, &str)],
+    (list, items): (&str, &str),
+) -> String {
+    let text = element(class, list, properties, "");
+    let end = format!("</{class}>");
+    let list = format!("<collectionProp name=\"{list}\">{items}</collectionProp>{end}");
+    text.replacen(&end, &list, 1)
 }
 
 /// A list of texts.
-pub(super) fn list(name: &str, items: &[&str]) -> String {
-    let items: String = items
-        .iter()
-        .enumerate()
-        .map(|(at, item)| format!("<stringProp name=\"{at}\">{}</stringProp>", escape(item)))
-        .collect();
-    format!("<collectionProp name=\"{name}\">{items}</collectionProp>")
+pub(super) fn texts(items: &[&str]) -> String {
+    let items =
+        items.iter().map(|item| format!("<stringProp name=\"0\">{}</stringProp>", escape(item)));
+    items.collect()
 }
 
-/// A request of this path, with elements below.
-pub(super) fn get_with(name: &str, path: &str, below: &str) -> String {
+/// An element within a list.
+pub(super) fn item(kind: &str, properties: &[(&str, &str)]) -> String {
+    let mut text = format!("<elementProp name=\"\" elementType=\"{kind}\">");
+    for (property, value) in properties {
+        let _ = write!(text, "<stringProp name=\"{property}\">{}</stringProp>", escape(value));
+    }
+    text + "</elementProp>"
+}
+
+/// An argument: name, value, whether it is encoded.
+pub(super) fn argument(name: &str, value: &str, encode: bool) -> String {
+    let encode = encode.to_string();
+    item(
+        "HTTPArgument",
+        &[
+            ("Argument.name", name),
+            ("Argument.value", value),
+            ("Argument.metadata", "="),
+            ("HTTPArgument.always_encode", &encode),
+        ],
+    )
+}
+
+/// A sampler with arguments and files (in XML).
+pub(super) fn sampler(
+    name: &str,
+    properties: &[(&str, &str)],
+    (arguments, files): (&str, &str),
+    below: &str,
+) -> String {
+    let text = element("HTTPSamplerProxy", name, properties, below);
+    let lists = format!(
+        "<elementProp name=\"HTTPsampler.Arguments\" elementType=\"Arguments\"><collectionProp \
+         name=\"Arguments.arguments\">{arguments}</collectionProp></elementProp><elementProp \
+         name=\"HTTPsampler.Files\" elementType=\"HTTPFileArgs\"><collectionProp \
+         name=\"HTTPFileArgs.files\">{files}</collectionProp></elementProp></HTTPSamplerProxy>"
+    );
+    text.replacen("</HTTPSamplerProxy>", &lists, 1)
+}
+
+/// A GET.
+pub(super) fn get(name: &str, path: &str, below: &str) -> String {
+    sampler(name, &[("HTTPSampler.path", path), ("HTTPSampler.method", "GET")], ("", ""), below)
+}
+
+/// A POST of a raw body to the echo.
+pub(super) fn post(name: &str, body: &str, below: &str) -> String {
     let properties = [
-        ("HTTPSampler.path", path),
-        ("HTTPSampler.method", "GET"),
-        ("HTTPSampler.use_keepalive", "true"),
+        ("HTTPSampler.path", "/echo"),
+        ("HTTPSampler.method", "POST"),
+        ("HTTPSampler.postBodyRaw", "true"),
     ];
-    el("HTTPSamplerProxy", name, &properties, below)
+    sampler(name, &properties, (&argument("", body, false), ""), below)
 }
 
-pub(super) fn get(name: &str) -> String {
-    get_with(name, &format!("/status/200?{name}"), "")
+/// A thread group.
+pub(super) fn group(name: &str, loops: u32, inside: &str) -> String {
+    let text = element(
+        "ThreadGroup",
+        name,
+        &[("ThreadGroup.num_threads", "1"), ("ThreadGroup.ramp_time", "0")],
+        inside,
+    );
+    let controller = format!(
+        "<elementProp name=\"ThreadGroup.main_controller\" elementType=\"LoopController\">\
+         <boolProp name=\"LoopController.continue_forever\">false</boolProp><stringProp \
+         name=\"LoopController.loops\">{loops}</stringProp></elementProp></ThreadGroup>"
+    );
+    text.replacen("</ThreadGroup>", &controller, 1)
 }
 
-/// User defined variables.
-pub(super) fn variables(all: &[(&str, &str)]) -> String {
-    let arguments: String = all
+/// A plan with variables, and HTTP defaults for the server of the test.
+pub(super) fn plan(variables: &[(&str, &str)], inside: &str) -> String {
+    let variables: String = variables
         .iter()
         .map(|(name, value)| {
-            format!(
-                "<elementProp name=\"{name}\" elementType=\"Argument\"><stringProp \
-                 name=\"Argument.name\">{name}</stringProp><stringProp name=\"Argument.value\">\
-                 {value}</stringProp><stringProp name=\"Argument.metadata\">=</stringProp>\
-                 </elementProp>"
-            )
+            item("Argument", &[("Argument.name", name), ("Argument.value", value)])
         })
         .collect();
-    let list = format!("<collectionProp name=\"Arguments.arguments\">{arguments}</collectionProp>");
-    el("Arguments", "variables", &[("raw:", &list)], "")
-}
-
-/// A thread group with a number of threads and of loops.
-pub(super) fn group(
-    name: &str,
-    users: &str,
-    loops: &str,
-    more: &[(&str, &str)],
-    below: &str,
-) -> String {
-    group_of("ThreadGroup", name, (users, loops), more, below)
-}
-
-/// A thread group of this class.
-pub(super) fn group_of(
-    class: &str,
-    name: &str,
-    (users, loops): (&str, &str),
-    more: &[(&str, &str)],
-    below: &str,
-) -> String {
-    let main = format!(
-        "<elementProp name=\"ThreadGroup.main_controller\" elementType=\"LoopController\" \
-         testclass=\"LoopController\" testname=\"Loop\"><boolProp \
-         name=\"LoopController.continue_forever\">false</boolProp><stringProp \
-         name=\"LoopController.loops\">{loops}</stringProp></elementProp>"
-    );
-    let mut properties = vec![
-        ("raw:", main.as_str()),
-        ("ThreadGroup.num_threads", users),
-        ("ThreadGroup.ramp_time", "0"),
-    ];
-    properties.extend(more);
-    el(class, name, &properties, below)
-}
-
-/// A plan whose groups run one after the other.
-pub(super) fn plan(groups: &str) -> String {
-    let defaults = el(
+    let defaults = element(
         "ConfigTestElement",
         "defaults",
-        &[("HTTPSampler.domain", "127.0.0.1"), ("HTTPSampler.port", "${__P(port)}")],
+        &[
+            ("HTTPSampler.domain", "127.0.0.1"),
+            ("HTTPSampler.port", "${__P(port)}"),
+            ("HTTPSampler.protocol", "http"),
+        ],
         "",
     );
-    let header = "<collectionProp name=\"HeaderManager.headers\"><elementProp name=\"\" \
-                  elementType=\"Header\"><stringProp name=\"Header.name\">User-Agent</stringProp>\
-                  <stringProp name=\"Header.value\">lab-oracle</stringProp></elementProp></collectionProp>";
-    let headers = el("HeaderManager", "headers", &[("raw:", header)], "");
+    let agent = item("Header", &[("Header.name", "User-Agent"), ("Header.value", "lab-oracle")]);
+    let headers = with_list("HeaderManager", &[], ("HeaderManager.headers", &agent));
+    let below = defaults + &headers + inside;
+    let plan = element("TestPlan", "plan", &[("TestPlan.serialize_threadgroups", "true")], &below);
+    let variables = format!(
+        "<elementProp name=\"TestPlan.user_defined_variables\" elementType=\"Arguments\">\
+         <collectionProp name=\"Arguments.arguments\">{variables}</collectionProp></elementProp>\
+         </TestPlan>"
+    );
+    let plan = plan.replacen("</TestPlan>", &variables, 1);
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\" properties=\"5.0\" \
-         jmeter=\"5.6.3\"><hashTree>\n<TestPlan guiclass=\"TestPlanGui\" testclass=\"TestPlan\" testname=\"Plan\"><boolProp \
-         name=\"TestPlan.serialize_threadgroups\">true</boolProp></TestPlan>\n<hashTree>\n\
-         {defaults}{headers}{groups}\n</hashTree></hashTree></jmeterTestPlan>"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><jmeterTestPlan version=\"1.2\" \
+         properties=\"5.0\" jmeter=\"5.6.3\"><hashTree>{plan}</hashTree></jmeterTestPlan>"
     )
 }

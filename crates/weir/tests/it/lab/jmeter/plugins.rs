@@ -2,7 +2,7 @@
 
 use super::compare_plugins;
 use super::control::{for_each, once, transaction, users};
-use super::plan::{el, get, get_with, group, group_of, list, plan};
+use super::elements::{el, get, get_with, group, group_of, list, plan};
 
 /// Groups of plugins and the open model, which start together. Counts whose labels start with
 /// `about` depend on times.

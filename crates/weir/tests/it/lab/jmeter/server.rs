@@ -7,6 +7,18 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+const STORE: &str = r#"{"x-y": 1, "a b": 2, "n": null, "list": [1, 2, 3, 4], "f": 1.50,
+"o": {"p": "a/b", "q": [true, null], "u": "ä"}, "one": [5], "big": 12345678.9, "book": [
+{"id": 1, "title": "A", "price": 8.95, "tags": ["x", "y"]}, {"id": 2, "title": "Beta", "price": 12},
+{"id": 3, "title": "Gamma", "isbn": "0-1"}]}"#;
+
+const PAGE: &str = "<!DOCTYPE html><html><head><title>T</title></head><body><p class=a>One <b>bold</b>\n\
+     text</p><div class=main><p>Two</p><p>Three <a href='/x'>link</a></p><br>end</div><form>\
+     <input type=hidden name=token value='tok-1'></form></body></html>";
+
+const XML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><shop><item id=\"1\"><name>A</name>\
+     <price>3</price></item><item id=\"2\"><name>B<i>x</i></name><price>12</price></item></shop>";
+
 /// A running server. Its threads end with the process.
 pub(crate) struct Server {
     /// Where it listens on loopback.
@@ -76,8 +88,18 @@ impl Request {
 
     fn describe(&self) -> String {
         let mut text = format!("{} {}", self.method, self.target);
-        for name in ["authorization", "content-type", "cookie", "user-agent", "x-inner", "x-order"]
-        {
+        for name in [
+            "authorization",
+            "connection",
+            "content-type",
+            "cookie",
+            "host",
+            "if-modified-since",
+            "if-none-match",
+            "user-agent",
+            "x-inner",
+            "x-order",
+        ] {
             let value = self.header(name);
             if !value.is_empty() {
                 let _ = write!(text, " {name}={value}");
@@ -117,16 +139,38 @@ fn respond(request: &Request) -> Vec<u8> {
         "/home" => text(200, "Welcome"),
         "/text" => text(200, "hello world\nWorld"),
         "/json" => json(&[], r#"{"a":{"b":1},"s":"abc","n":null,"l":[1,2,3]}"#),
+        "/store" => json(&[], STORE),
+        "/page" => response(request, 200, "text/html; charset=utf-8", &[], PAGE.as_bytes()),
+        "/xml" => response(request, 200, "text/xml", &[], XML.as_bytes()),
         "/login" if request.body.starts_with(b"user=user+") => json(
             &["Set-Cookie: session=abc; Path=/"],
             r#"{"token":"tok-1","items":[{"id":1},{"id":2},{"id":3}]}"#,
         ),
         "/items" if has_session => text(200, "item=11;item=22;item=33;"),
         "/echo" => response(request, 200, request.header("content-type"), &[], &request.body),
+        // The answer does not depend on the boundary.
+        "/parts" => text(200, "parts"),
+        "/headers" => text(200, "headers"),
+        "/cookie/a" => response(
+            request,
+            200,
+            "text/plain",
+            &["Set-Cookie: a=1; Path=/", "Set-Cookie: b=2"],
+            b"set",
+        ),
+        "/cached/etag" => cached(request, &["ETag: \"1\""]),
+        "/cached/date" => cached(request, &["Last-Modified: Sat, 28 Nov 2020 20:00:00 GMT"]),
+        "/cached/age" => cached(request, &["ETag: \"2\"", "Cache-Control: max-age=60"]),
         "/item/404" => text(404, "no such item"),
         path => {
             if let Some(status) = path.strip_prefix("/status/").and_then(|s| s.parse().ok()) {
                 return text(status, &format!("status {status}"));
+            }
+            if let Some(to) = path.strip_prefix("/moved/to/") {
+                return response(request, 302, "", &[&format!("Location: ../{to}?x")], b"");
+            }
+            if let Some(status) = path.strip_prefix("/moved/").and_then(|s| s.parse().ok()) {
+                return response(request, status, "", &["Location: /text?moved"], b"");
             }
             if let Some(millis) = path.strip_prefix("/slow/").and_then(|s| s.parse().ok()) {
                 std::thread::sleep(Duration::from_millis(millis));
@@ -140,6 +184,13 @@ fn respond(request: &Request) -> Vec<u8> {
     }
 }
 
+/// 304 for a request with validators.
+fn cached(request: &Request, fields: &[&str]) -> Vec<u8> {
+    let is_known = !request.header("if-none-match").is_empty()
+        || !request.header("if-modified-since").is_empty();
+    response(request, if is_known { 304 } else { 200 }, "text/plain", fields, b"cached")
+}
+
 fn response(
     request: &Request,
     status: u16,
@@ -150,7 +201,10 @@ fn response(
     let reason = match status {
         200 => "OK",
         204 => "No Content",
+        301 => "Moved Permanently",
         302 => "Found",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
         303 => "See Other",
         304 => "Not Modified",
         403 => "Forbidden",
