@@ -11,7 +11,7 @@ use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
     Body, Check, CheckKind, Extractor, Label, Origin, PostProcessor, Program, Request, Scope,
-    State, TextCheck, Url, Values, Variable,
+    State, Url, Values, Variable,
 };
 use std::sync::Arc;
 use weir_wire::Method;

@@ -20,7 +20,7 @@ impl Translation<'_> {
             name: self.changing_label(element, false),
             kind,
             checks: self.checks(scope),
-            extractors: self.extractors(scope),
+            post_processors: self.post_processors(scope),
         }
     }
 

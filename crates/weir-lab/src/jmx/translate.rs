@@ -24,9 +24,6 @@ pub(super) struct Translation<'p> {
     pub(super) gates: BTreeMap<(u32, u64), GateId>,
     /// Timers that depend on other users, likewise.
     pub(super) timers: BTreeMap<(u32, u64), TimerId>,
-    /// Lists of ForEach Controllers: their variables, or any.
-    lists: BTreeSet<String>,
-    any_list: bool,
     /// Names of included files.
     files: Vec<String>,
     lenient: bool,
@@ -65,8 +62,6 @@ pub(super) fn translate(
         feeders: BTreeMap::new(),
         gates: BTreeMap::new(),
         timers: BTreeMap::new(),
-        lists: names.lists,
-        any_list: names.any_list,
         files,
         lenient: options.lenient,
         problems,

@@ -145,7 +145,11 @@ pub(super) fn is_constant(program: &Program) -> bool {
         Executor::Users(users) => users.duration.is_some(),
         Executor::ArrivalRate(rate) => rate.stages.iter().all(|stage| stage.target == rate.start),
         Executor::SharedIterations { .. } => true,
-        Executor::RampingVus { .. } | Executor::FindMax(_) => false,
+        Executor::RampingVus { .. }
+        | Executor::UsersAtStart(_)
+        | Executor::Planned(_)
+        | Executor::Arrivals(_)
+        | Executor::FindMax(_) => false,
     };
     !program.consecutive && main(program).all(is_constant)
 }

@@ -1,6 +1,6 @@
 //! Controllers: steps that decide which other steps follow.
 
-use super::{Check, Extractor, Label, LoopCount, Step, Text, Variable};
+use super::{Check, Label, LoopCount, PostProcessor, Step, Text, Variable};
 
 /// Index into [`super::Program::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,7 +140,7 @@ pub struct LocalSample {
     /// Checks of the content.
     pub checks: Vec<Check>,
     /// Extractors of the content.
-    pub extractors: Vec<Extractor>,
+    pub post_processors: Vec<PostProcessor>,
 }
 
 /// Content of a [`LocalSample`].

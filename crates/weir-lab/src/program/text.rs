@@ -67,9 +67,9 @@ pub enum Function {
         /// Default value.
         default: Text,
     },
-    /// A form-encoded text (`application/x-www-form-urlencoded`).
     /// `true` or `false`: a condition in JavaScript.
     Condition(Text),
+    /// A form-encoded text (`application/x-www-form-urlencoded`).
     FormEncode {
         /// The text.
         text: Text,

@@ -62,7 +62,7 @@ fn sample(program: &mut Program, label: &str, success: Text, millis: u32) -> Ste
     let label = program.label(label);
     let kind = LocalKind::Dummy(Box::new(dummy));
     let sample =
-        LocalSample { label, name: None, kind, checks: Vec::new(), extractors: Vec::new() };
+        LocalSample { label, name: None, kind, checks: Vec::new(), post_processors: Vec::new() };
     Step::Local(sample.into())
 }
 

@@ -143,6 +143,8 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
         rate: None,
         allowed_lag: Duration::ZERO,
         open,
+        requests: Some(1.0),
+        constant: true,
         size: RoundSize::Seconds(3.0),
         block: 0,
     }

@@ -56,14 +56,12 @@ fn an_extracted_value_is_sent_in_the_next_request() {
     let by_regex = Extraction::Regex {
         field: Field::Body,
         regex: Regex::new(r#""id":(\d+)"#).unwrap(),
-        template: String::new(),
     };
     let extractor = |variable, rule| Extractor {
         variable,
         rule,
         number: 1,
         default: None,
-        derived: Vec::new(),
     };
     first.extractors = vec![
         extractor(id, by_regex),

@@ -109,9 +109,14 @@ impl User {
             request_body: content.request.as_bytes(),
             elapsed: Duration::from_nanos(content.elapsed),
         };
+        if self.events.common.plan.program.reads_responses {
+            self.values.set_response(content.body.clone());
+        }
         let mut scope = self.events.common.scope(&mut self.values);
-        for extractor in &sample.extractors {
-            extractor.apply(&response, &mut scope);
+        for processor in &sample.post_processors {
+            if let Err(reason) = processor.apply(&response, &mut scope) {
+                return Some(format!("{}: {reason}", processor.name));
+            }
         }
         sample.checks.iter().find_map(|check| check.verify(&response, &mut scope))
     }

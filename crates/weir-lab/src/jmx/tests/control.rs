@@ -72,13 +72,6 @@ fn problems_of_included_files_have_their_name() {
 
 #[test]
 fn what_cannot_be_executed_exactly_is_an_error() {
-    let script =
-        controller("IfController", &[("IfController.condition", "\"${a}\".length > 3")], "");
-    let problems = load(&group(&script)).expect_err("refused");
-    assert!(
-        problems[0].contains("IfController `e`: the Lab does not run scripts: the condition"),
-        "{problems:?}"
-    );
     let inner = controller("TransactionController", &[], &sampler("b", &[], "").repeat(2));
     let choice = controller("InterleaveControl", &[("InterleaveControl.style", "0")], &inner);
     let problems = load(&group(&choice)).expect_err("refused");
