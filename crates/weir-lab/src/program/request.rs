@@ -2,6 +2,7 @@
 
 use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
 use crate::charset::Charset;
+use crate::pattern::Pattern;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::net::IpAddr;
@@ -64,12 +65,23 @@ pub struct ClientOptions {
     pub credentials: Vec<Credentials>,
     /// Validators of earlier responses are sent.
     pub cache: Option<CacheOptions>,
+    /// Resources of pages are requested, too.
+    pub resources: Option<Resources>,
     /// Addresses by host names, instead of those of the system.
     pub hosts: Vec<(String, String)>,
     /// Host and port of an HTTP proxy.
     pub proxy: Option<(String, u16)>,
     /// Local address of connections.
     pub source: Option<IpAddr>,
+}
+
+/// Resources of a page that are requested with it.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// Only URLs that this expression matches.
+    pub allowed: Option<Pattern>,
+    /// No URLs that this expression matches.
+    pub excluded: Option<Pattern>,
 }
 
 /// Basic credentials for URLs.
