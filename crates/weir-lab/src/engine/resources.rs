@@ -62,7 +62,15 @@ impl User {
                 Err(fault) => Some(fault.kind),
             };
             match fault {
-                None => open.extend(self.links(resources, &url, depth + 1)),
+                None => {
+                    let links = self.links(resources, &url, depth + 1);
+                    // JMeter fails a sample with deeper frames.
+                    match depth + 1 < MAX_DEPTH {
+                        true => open.extend(links),
+                        false if links.is_empty() => {}
+                        false => failure = failure.or(Some(ErrorKind::Request)),
+                    }
+                }
                 fault => failure = failure.or(fault),
             }
         }
@@ -72,9 +80,6 @@ impl User {
 
     /// Resources of the last response.
     fn links(&self, resources: &Resources, url: &str, depth: usize) -> Vec<(usize, String)> {
-        if depth > MAX_DEPTH {
-            return Vec::new();
-        }
         let content_type = self.captured.headers().known(Known::ContentType).unwrap_or_default();
         let content_type = String::from_utf8_lossy(content_type);
         let body = body_of(&self.captured, false);

@@ -51,11 +51,13 @@ pub(crate) fn of_html(html: &str, url: &str) -> Vec<String> {
     links.urls
 }
 
-/// URLs of the resources of a style sheet, each once.
+/// URLs of the style sheets that a style sheet imports, each once. JMeter does not load its images.
 pub(crate) fn of_css(css: &str, url: &str) -> Vec<String> {
+    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
+    let import = r#"(?i)@import\s+(?:url\(\s*)?['"]?([^'")\s;]+)"#;
     let mut links = Links::default();
     if let Ok(base) = Url::parse(url) {
-        links.of_style(&base, css);
+        links.add_found(&base, css, PATTERN.get_or_init(|| Regex::new(import).ok()));
     }
     links.urls
 }
@@ -79,17 +81,19 @@ impl Links {
         }
     }
 
-    /// `url(…)` and `@import "…"`.
+    /// URLs in quotation marks of an attribute `style`.
     fn of_style(&mut self, base: &Url, style: &str) {
         static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-        let pattern = PATTERN.get_or_init(|| {
-            Regex::new(r#"(?i)url\(\s*['"]?([^'")]+?)['"]?\s*\)|@import\s+['"]([^'"]+)['"]"#).ok()
-        });
-        let Some(pattern) = pattern.as_ref().filter(|_| !style.is_empty()) else { return };
-        for found in pattern.captures_iter(style) {
-            if let Some(reference) = found.get(1).or(found.get(2)) {
-                self.add(base, reference.as_str());
-            }
+        let quoted = r#"(?i)\burl\(\s*['"]([^'"]*)['"]\s*\)"#;
+        if !style.is_empty() {
+            self.add_found(base, style, PATTERN.get_or_init(|| Regex::new(quoted).ok()));
+        }
+    }
+
+    fn add_found(&mut self, base: &Url, text: &str, pattern: &Option<Regex>) {
+        let found = pattern.iter().flat_map(|pattern| pattern.captures_iter(text));
+        for reference in found.filter_map(|found| found.get(1)) {
+            self.add(base, reference.as_str());
         }
     }
 }
@@ -109,10 +113,7 @@ mod tests {
             ["s.css", "p/a.js", "sub/bg.png", "sub/st.png", "sub/i.png", "sub/f.html", "sub/b.png"]
                 .map(|path| format!("http://h/{path}"))
         );
-        let css = "@import \"o.css\"; a { background: url( 'x.png' ) } b { c: url(y.png) }";
-        assert_eq!(
-            of_css(css, "http://h/s.css"),
-            ["http://h/o.css", "http://h/x.png", "http://h/y.png"]
-        );
+        let css = "@import \"o.css\"; @import url('p.css'); a { background: url('x.png') }";
+        assert_eq!(of_css(css, "http://h/s.css"), ["http://h/o.css", "http://h/p.css"]);
     }
 }

@@ -85,7 +85,7 @@ pub struct Resources {
 }
 
 /// Basic credentials for URLs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Credentials {
     /// Start of the URLs.
     pub url: Text,
@@ -93,6 +93,13 @@ pub struct Credentials {
     pub user: Text,
     /// Password.
     pub password: Text,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No secret.
+        f.debug_struct("Credentials").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 /// Options of a cache of validators.

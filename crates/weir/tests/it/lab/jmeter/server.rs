@@ -168,9 +168,13 @@ fn respond(request: &Request) -> Vec<u8> {
         "/headers" => text(200, "headers"),
         "/rich" => response(request, 200, "text/html", &[], RICH.as_bytes()),
         "/rich/frame" => response(request, 200, "text/html", &[], b"<img src='/text?in-frame'>"),
-        "/rich/style" => {
-            response(request, 200, "text/css", &[], b"a { background: url('/text?in-style') }")
-        }
+        "/rich/style" => response(
+            request,
+            200,
+            "text/css",
+            &[],
+            b"@import '/text?in-style'; a { background: url('/text?no') }",
+        ),
         "/cookie/a" => response(
             request,
             200,
