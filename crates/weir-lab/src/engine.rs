@@ -18,6 +18,7 @@ mod http1;
 mod http2;
 mod plan;
 mod request_error;
+mod resources;
 mod send;
 mod shared_timer;
 mod tls;

@@ -36,7 +36,7 @@ enum Step {
     /// Elements from a position to another one.
     Slice(Option<i64>, Option<i64>),
     /// Elements for which a condition holds, or the object itself.
-    Filter(filter::Condition),
+    Filter(Box<filter::Condition>),
     /// The following step applies to a value and everything inside it.
     Deep,
     /// A function of the value.

@@ -38,7 +38,7 @@ pub(crate) use post_processor::JmesPath;
 pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
     Body, CacheOptions, ClientOptions, Credentials, Multipart, Origin, Part, PartContent,
-    Redirects, Request, Timeouts, Url, UrlError, target,
+    Redirects, Request, Resources, Timeouts, Url, UrlError, target,
 };
 pub use scope::{Scope, State, Values};
 pub use text::{Function, Text, TextPart};

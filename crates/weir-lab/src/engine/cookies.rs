@@ -96,7 +96,7 @@ mod tests {
         set(&mut jar, "/", "a=1; Path=/");
         set(&mut jar, "/shop/list?x", "b=2; HttpOnly");
         assert_eq!(header(&jar, "/").as_deref(), Some("a=1"));
-        assert_eq!(header(&jar, "/shop/cart?y").as_deref(), Some("a=1; b=2"));
+        assert_eq!(header(&jar, "/shop/cart?y").as_deref(), Some("b=2; a=1"));
         assert_eq!(header(&jar, "/shopping").as_deref(), Some("a=1"));
         set(&mut jar, "/", "a=3; path=/");
         assert_eq!(header(&jar, "/").as_deref(), Some("a=3"));

@@ -136,6 +136,9 @@ pub(super) fn write(
     {
         encode::field(out, "Authorization", value.as_bytes());
     }
+    if request.client.proxy.is_some() && !origin.tls {
+        encode::field(out, "Proxy-Connection", b"Keep-Alive");
+    }
     if let Some(validators) = extra.validators {
         for (name, value) in
             [("If-Modified-Since", &validators.last_modified), ("If-None-Match", &validators.etag)]

@@ -73,6 +73,7 @@ impl Plan {
             || request.extractors.iter().any(Extractor::needs_body)
             || request.post_processors.iter().any(PostProcessor::needs_body)
             || self.program.reads_responses
+            || request.client.resources.is_some()
         {
             Capture::Body
         } else if !(request.checks.is_empty()

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::decode::decode;
 use super::encode::{self, Encoded, ExtraFields};
 use super::event_loop::Loop;
-use super::http1::ExchangeOptions;
+use super::http1::{CapturedResponse, ExchangeOptions};
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::user::User;
@@ -22,7 +22,7 @@ use weir_wire::Method;
 const MAX_REDIRECTS: usize = 20;
 
 /// Destination and message of a request.
-enum Destination<'p> {
+pub(super) enum Destination<'p> {
     /// Encoded before the run: index of the message.
     Fixed(&'p Encoded, &'p Arc<Origin>, usize),
     /// Encoded in the user's buffer.
@@ -31,16 +31,16 @@ enum Destination<'p> {
 
 /// Sum of all exchanges of a sample.
 #[derive(Default)]
-struct ExchangeTotals {
+pub(super) struct ExchangeTotals {
     connect: u64,
     first_byte: u64,
-    end: u64,
-    received: u64,
-    body: u64,
-    sent: u64,
+    pub(super) end: u64,
+    pub(super) received: u64,
+    pub(super) body: u64,
+    pub(super) sent: u64,
     /// URL of the last exchange, unless encoded before the run.
-    url: Option<String>,
-    status: u16,
+    pub(super) url: Option<String>,
+    pub(super) status: u16,
 }
 
 /// Result of a sample.
@@ -99,8 +99,16 @@ impl User {
             Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
             Err(fault) => Err(fault),
         };
+        let resources = prepared.request.client.resources.as_ref();
+        let failed = match resources.filter(|_| sent.is_ok() && (200..400).contains(&sum.status)) {
+            // Boxed: rare, and otherwise part of the memory of every user.
+            Some(resources) => {
+                Box::pin(self.load_resources(events, prepared, resources, &mut sum)).await
+            }
+            None => None,
+        };
         drop(flight);
-        let judged = match &sent {
+        let mut judged = match &sent {
             Ok(()) => self.evaluate(prepared, &sum, start),
             Err(fault) => {
                 sum.end = events.now();
@@ -108,6 +116,9 @@ impl User {
                 SampleResult { outcome, check: None, decoded: 0 }
             }
         };
+        if let (Some(kind), Outcome::Ok) = (failed, judged.outcome) {
+            judged.outcome = Outcome::Error(kind);
+        }
         self.now = sum.end;
         let good = !matches!(judged.outcome, Outcome::Error(_));
         let times = (intended, start);
@@ -121,7 +132,7 @@ impl User {
     }
 
     /// Sends a request and follows its redirects.
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         events: &Loop,
         prepared: &PreparedRequest,
@@ -187,7 +198,7 @@ impl User {
     }
 
     /// Encodes the request in the user's buffer.
-    fn build<'p>(
+    pub(super) fn build<'p>(
         &mut self,
         prepared: &PreparedRequest,
         origin: Arc<Origin>,
@@ -332,14 +343,7 @@ impl User {
         if prepared.capture == Capture::None || outcome == Outcome::Expected {
             return judged;
         }
-        let encoded: &[u8] = &self.captured.body;
-        let mut body =
-            decode(self.captured.headers(), encoded).map_or(Cow::Borrowed(encoded), Cow::Owned);
-        if request.client.md5 {
-            let digest = md5::Md5::digest(&body);
-            let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            body = Cow::Owned(digest.into_bytes());
-        }
+        let body = body_of(&self.captured, request.client.md5);
         if prepared.capture == Capture::Body {
             judged.decoded = body.len() as u64;
         }
@@ -479,6 +483,18 @@ impl Destination<'_> {
             Self::Built { method, .. } => *method,
         }
     }
+}
+
+/// The body of a response, decoded; or its MD5.
+pub(super) fn body_of(captured: &CapturedResponse, md5: bool) -> Cow<'_, [u8]> {
+    let encoded: &[u8] = &captured.body;
+    let body = decode(captured.headers(), encoded).map_or(Cow::Borrowed(encoded), Cow::Owned);
+    if !md5 {
+        return body;
+    }
+    let digest = md5::Md5::digest(&body);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Cow::Owned(digest.into_bytes())
 }
 
 /// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).

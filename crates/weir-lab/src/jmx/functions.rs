@@ -83,6 +83,12 @@ pub(super) fn call(
         _ => store_in,
     };
     let store_in = store_in.map(|variable| variables.variable(&variable));
+    if let Some(text) = call.constant(variables)? {
+        if let Some(variable) = store_in {
+            variables.program.initial.push((variable, text.clone()));
+        }
+        return Ok(text);
+    }
     let function = match name {
         // `__P(name,default)` is 1 without a default, `__property(name,variable,default)` its name.
         "__P" | "__property" => {
@@ -115,28 +121,6 @@ pub(super) fn call(
         "__counter" => call.counter(variables)?,
         "__StringFromFile" => call.string_from_file(variables)?,
         "__CSVRead" => call.csv_read(variables)?,
-        "__FileToString" => {
-            let text = call.file(variables)?;
-            return Ok(constant(text, store_in, variables));
-        }
-        "__machineName" => return Ok(constant(machine_name(), store_in, variables)),
-        "__machineIP" => return Ok(constant(machine_address(), store_in, variables)),
-        "__env" => {
-            let name = call.fixed(0)?;
-            let default = call.fixed(2)?;
-            let value = std::env::var(&name).unwrap_or(default);
-            return Ok(constant(value, store_in, variables));
-        }
-        "__samplerName" => {
-            let sampler = variables.sampler.clone();
-            let sampler = sampler.ok_or_else(|| {
-                TextError::unsupported("the Lab supports `__samplerName` only in samplers")
-            })?;
-            return Ok(constant(sampler, store_in, variables));
-        }
-        "__TestPlanName" if !variables.plan.is_empty() => {
-            return Ok(Text::fixed(variables.plan.as_str()));
-        }
         // The place of the languages of the JVM.
         "__groovy" | "__BeanShell" => {
             return Err(TextError::unsupported(format!("the Lab does not run scripts: `{name}`")));
@@ -148,15 +132,6 @@ pub(super) fn call(
         }
     };
     Ok(Text::from_parts([TextPart::Function { function: Box::new(function), store_in }]))
-}
-
-/// A constant text, which is also stored if a variable is given.
-fn constant(text: String, store_in: Option<Variable>, variables: &mut Variables<'_>) -> Text {
-    let text = Text::fixed(text);
-    if let Some(variable) = store_in {
-        variables.program.initial.push((variable, text.clone()));
-    }
-    text
 }
 
 struct FunctionCall<'c> {
@@ -183,6 +158,24 @@ impl FunctionCall<'_> {
                 self.name
             ))
         })
+    }
+
+    /// The result of a function that is the same for the entire run.
+    fn constant(&self, variables: &Variables<'_>) -> Result<Option<Text>, TextError> {
+        Ok(Some(Text::fixed(match self.name {
+            "__FileToString" => self.file(variables)?,
+            "__machineName" => machine_name(),
+            "__machineIP" => machine_address(),
+            "__env" => {
+                let default = self.fixed(2)?;
+                std::env::var(self.fixed(0)?).unwrap_or(default)
+            }
+            "__samplerName" => variables.sampler.clone().ok_or_else(|| {
+                TextError::unsupported("the Lab supports `__samplerName` only in samplers")
+            })?,
+            "__TestPlanName" if !variables.plan.is_empty() => variables.plan.clone(),
+            _ => return Ok(None),
+        })))
     }
 
     /// A function without a place of its own in the program.

@@ -4,9 +4,10 @@ use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, is_true};
 use crate::charset::Charset;
+use crate::pattern::Pattern;
 use crate::program::{
-    CacheOptions, ClientOptions, Credentials, Origin, Redirects, Request, StatusSet, Text,
-    TextPart, Timeouts, Url,
+    CacheOptions, ClientOptions, Credentials, Origin, Redirects, Request, Resources, StatusSet,
+    Text, TextPart, Timeouts, Url,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -72,9 +73,6 @@ impl Translation<'_> {
             if UNSUPPORTED.contains(&found.class.as_str()) {
                 self.unsupported(found, "the Lab does not support this element");
             }
-        }
-        if settings.switch(self, "HTTPSampler.image_parser", false) {
-            self.unsupported(element, "the Lab does not load embedded resources");
         }
         let method = settings.fixed(self, "HTTPSampler.method").trim().to_ascii_uppercase();
         let method = if method.is_empty() { "GET".to_owned() } else { method };
@@ -145,6 +143,7 @@ impl Translation<'_> {
             without_cookies: !scope.inner_first().any(|found| found.class == "CookieManager"),
             proxy: self.proxy(settings),
             source: self.source_address(settings),
+            resources: self.resources(settings),
             ..ClientOptions::default()
         };
         // Of several managers the outermost one counts.
@@ -164,6 +163,21 @@ impl Translation<'_> {
             }
         }
         client
+    }
+
+    fn resources(&mut self, settings: &Settings<'_>) -> Option<Resources> {
+        if !settings.switch(self, "HTTPSampler.image_parser", false) {
+            return None;
+        }
+        let mut pattern = |name: &str| {
+            let text = settings.fixed(self, name);
+            // JMeter ignores an invalid expression.
+            Some(text).filter(|text| !text.is_empty()).and_then(|text| Pattern::new(&text).ok())
+        };
+        Some(Resources {
+            allowed: pattern("HTTPSampler.embedded_url_re"),
+            excluded: pattern("HTTPSampler.embedded_url_exclude_re"),
+        })
     }
 
     fn proxy(&mut self, settings: &Settings<'_>) -> Option<(String, u16)> {
@@ -313,8 +327,8 @@ impl Translation<'_> {
 }
 
 /// Whether a field has this name.
-fn is_named(name: &Text, wanted: &str) -> bool {
-    name.as_fixed().is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+fn is_named(name: &Text, expected: &str) -> bool {
+    name.as_fixed().is_some_and(|name| name.eq_ignore_ascii_case(expected))
 }
 
 /// `Host` with the port of the URL, as JMeter completes it.

@@ -184,9 +184,7 @@ fn bodies_and_queries_are_encoded_as_jmeter_does_it() {
     assert_eq!(target.as_fixed(), Some("/?a=b+c%2F%C3%A4&q=x%20y"));
     let sent = |request: &Request| {
         let Body::Bytes(body) = &request.body else { panic!("bytes") };
-        let is_type = |name: &Text| name.as_fixed() == Some("Content-Type");
-        let content_type = request.headers.iter().find(|(name, _)| is_type(name));
-        let content_type = content_type.and_then(|(_, value)| value.as_fixed()).map(str::to_owned);
+        let content_type = request.client.body_type.clone();
         (String::from_utf8_lossy(body).into_owned(), content_type.unwrap_or_default())
     };
     let form = "application/x-www-form-urlencoded; charset=UTF-8".to_owned();
@@ -280,4 +278,56 @@ proptest::proptest! {
     ) {
         let _ = load_text(&parts.concat(), Path::new(""), &Options::default());
     }
+}
+
+#[test]
+fn what_is_not_built_is_rejected_with_its_reason() {
+    let with_path = |path: &str| sampler("s", &[("HTTPSampler.path", path)], "");
+    let with = |property: &'static str, value: &'static str| sampler("s", &[(property, value)], "");
+    let below = |class: &str| sampler("s", &[], &element(class, &[]));
+    for (inside, said) in [
+        (
+            with_path("${__XPath(a.xml,//a)}"),
+            "the Lab does not read values of XML files: `__XPath`",
+        ),
+        (with_path("${__StringToFile(a,b)}"), "the Lab does not write files during a load"),
+        (with_path("${__nope(a)}"), "the Lab does not support the function: `__nope`"),
+        (with_path("${__BeanShell(a)}"), "the Lab does not run scripts: `__BeanShell`"),
+        (with_path("${__jexl3(new(a))}"), "`new` is not supported, in `__jexl3`"),
+        (with_path("${__javaScript(java.util.Date())}"), "scripts cannot use `java`"),
+        (with_path("${__timeShift(yyyy,,P1D,de_DE,)}"), "the Lab has only English names"),
+        (with_path("${__timeShift(TT,,P1D,)}"), "the letter `T` is not supported"),
+        (with_path("${__digest(nope,a)}"), "the arguments of `__digest` are invalid"),
+        (with_path("${__urlencode()}"), "`__urlencode` has 0 arguments instead of 1 to 1"),
+        (below("HTMLAssertion"), "the Lab has no checker of HTML such as JTidy"),
+        (below("CompareAssertion"), "the Lab does not compare samples with each other"),
+        (below("BeanShellAssertion"), "the Lab does not run scripts"),
+        (below("KeystoreConfig"), "the Lab does not support this element"),
+        (with("HTTPSampler.implementation", "Java"), "the implementation `Java`"),
+        (with("HTTPSampler.ipSource", "eth0"), "sends only from an IP address"),
+        (with("HTTPSampler.contentEncoding", "nope"), "does not know the encoding `nope`"),
+    ] {
+        let problems = load(&group(&inside)).expect_err(said);
+        assert!(problems[0].contains(said), "{said}: {problems:?}");
+    }
+    let proxy = [
+        ("HTTPSampler.proxyHost", "p"),
+        ("HTTPSampler.proxyPort", "1"),
+        ("HTTPSampler.proxyUser", "u"),
+    ];
+    let problems = load(&group(&sampler("s", &proxy, ""))).expect_err("no sign-in");
+    assert!(problems[0].contains("does not sign in to proxies"), "{problems:?}");
+    let pattern = [("RegexExtractor.refname", "v"), ("RegexExtractor.regex", "(?&lt;=a)b")];
+    let inside = sampler("s", &[], &element("RegexExtractor", &pattern));
+    let problems = load(&group(&inside)).expect_err("look-behind");
+    assert!(problems[0].contains("no look-behind"), "{problems:?}");
+}
+
+#[test]
+fn constant_functions_are_computed_when_the_plan_is_read() {
+    let path =
+        "/${__base64Encode(a:b)}/${__changeCase(x,UPPER,)}/${__samplerName()}/${__urlencode(a b)}";
+    let plan = load(&group(&sampler("s", &[("HTTPSampler.path", path)], ""))).expect("a plan");
+    let Url::Parts { target, .. } = &requests(&plan)[0].url else { panic!("parts") };
+    assert_eq!(target.as_fixed(), Some("/YTpi/X/s/a+b"));
 }

@@ -359,6 +359,8 @@ impl Names {
             "UserParameters" => element.properties.texts("UserParameters.names").collect(),
             _ => extractors::variables(element),
         };
+        // Its input variables have numbers.
+        self.reads_names |= element.class == "ForeachController";
         let variable = Some(element.text("Scope.variable")).filter(|name| !name.is_empty());
         let listed = listed.into_iter().chain(variable);
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));

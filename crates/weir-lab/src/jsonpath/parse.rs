@@ -101,7 +101,7 @@ impl<'s> Parser<'s> {
             let condition = self.any()?;
             self.expect(")")?;
             self.expect("]")?;
-            return Ok(Step::Filter(condition));
+            return Ok(Step::Filter(Box::new(condition)));
         }
         if self.accept("*") {
             self.expect("]")?;

@@ -133,12 +133,12 @@ impl Translation<'_> {
             'a' => self.out.push_str(r"\x07"),
             'e' => self.out.push_str(r"\x1b"),
             'x' | 'u' => {
-                let wanted = if escaped == 'x' { 2 } else { 4 };
-                let digits: String = self.characters[self.at..].iter().take(wanted).collect();
-                match u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == wanted) {
+                let length = if escaped == 'x' { 2 } else { 4 };
+                let digits: String = self.characters[self.at..].iter().take(length).collect();
+                match u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == length) {
                     Some(code) => {
                         self.out.push_str(&format!(r"\x{{{code:X}}}"));
-                        self.at += wanted;
+                        self.at += length;
                     }
                     None => self.out.push(escaped),
                 }

@@ -247,10 +247,8 @@ impl PostProcessor {
         }
         let count = format!("{}_matchNr", self.name);
         let before: usize = scope.named(&count).and_then(|n| n.parse().ok()).unwrap_or(0);
-        if let Some(first) = found.first() {
-            if first.is_some() {
-                scope.set_named(&self.name, first.clone());
-            }
+        if let Some(first @ Some(_)) = found.first() {
+            scope.set_named(&self.name, first.clone());
         }
         if !self.derived {
             return;

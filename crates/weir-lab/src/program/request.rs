@@ -2,6 +2,7 @@
 
 use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
 use crate::charset::Charset;
+use crate::pattern::Pattern;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::net::IpAddr;
@@ -66,6 +67,8 @@ pub struct ClientOptions {
     pub credentials: Vec<Credentials>,
     /// Validators of earlier responses are sent.
     pub cache: Option<CacheOptions>,
+    /// Resources of pages are requested, too.
+    pub resources: Option<Resources>,
     /// Addresses by host names, instead of those of the system.
     pub hosts: Vec<(String, String)>,
     /// Host and port of an HTTP proxy.
@@ -74,8 +77,17 @@ pub struct ClientOptions {
     pub source: Option<IpAddr>,
 }
 
+/// Resources of a page that are requested with it.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// Only URLs that this expression matches.
+    pub allowed: Option<Pattern>,
+    /// No URLs that this expression matches.
+    pub excluded: Option<Pattern>,
+}
+
 /// Basic credentials for URLs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Credentials {
     /// Start of the URLs.
     pub url: Text,
@@ -83,6 +95,13 @@ pub struct Credentials {
     pub user: Text,
     /// Password.
     pub password: Text,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // No secret.
+        f.debug_struct("Credentials").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 /// Options of a cache of validators.

@@ -53,16 +53,9 @@ fn an_extracted_value_is_sent_in_the_next_request() {
     let mut program = program(closed(1, 1), Vec::new());
     let (id, word) = (program.variable("id"), program.variable("word"));
     let mut first = get(&server.origin(), "/json");
-    let by_regex = Extraction::Regex {
-        field: Field::Body,
-        regex: Regex::new(r#""id":(\d+)"#).unwrap(),
-    };
-    let extractor = |variable, rule| Extractor {
-        variable,
-        rule,
-        number: 1,
-        default: None,
-    };
+    let by_regex =
+        Extraction::Regex { field: Field::Body, regex: Regex::new(r#""id":(\d+)"#).unwrap() };
+    let extractor = |variable, rule| Extractor { variable, rule, number: 1, default: None };
     first.extractors = vec![
         extractor(id, by_regex),
         extractor(word, Extraction::Json(serde_json_path::JsonPath::parse("$.list[1]").unwrap())),

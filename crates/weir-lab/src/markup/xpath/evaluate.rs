@@ -380,7 +380,6 @@ impl Context<'_> {
         }
         let own = Value::Nodes(vec![at.0]);
         let first = values.first().unwrap_or(&own);
-        let text = |index: usize| values.get(index).map(|v| self.text(v)).unwrap_or_default();
         let first_node = || match first {
             Value::Nodes(nodes) => nodes.first().and_then(|node| self.name(*node)),
             _ => None,
@@ -428,6 +427,14 @@ impl Context<'_> {
             Function::NormalizeSpace => {
                 Value::Text(self.text(first).split_whitespace().collect::<Vec<_>>().join(" "))
             }
+            other => self.call_with_texts(other, &values)?,
+        })
+    }
+
+    /// A function of texts.
+    fn call_with_texts(&self, function: Function, values: &[Value]) -> Result<Value, String> {
+        let text = |index: usize| values.get(index).map(|v| self.text(v)).unwrap_or_default();
+        Ok(match function {
             Function::LowerCase => Value::Text(text(0).to_lowercase()),
             Function::UpperCase => Value::Text(text(0).to_uppercase()),
             Function::Concat => Value::Text(values.iter().map(|value| self.text(value)).collect()),
@@ -460,6 +467,7 @@ impl Context<'_> {
                 };
                 Value::Text(text(0).chars().filter_map(replaced).collect())
             }
+            _ => return Err("the function is not supported here".to_owned()),
         })
     }
 }

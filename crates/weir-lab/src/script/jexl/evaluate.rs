@@ -169,8 +169,8 @@ fn binary(
     right: Value,
     dialect: Dialect,
 ) -> Result<Value, String> {
-    let order = |wanted: &[Ordering]| -> Result<Value, String> {
-        Ok(Value::Bool(wanted.contains(&compare(&left, &right)?)))
+    let order = |accepted: &[Ordering]| -> Result<Value, String> {
+        Ok(Value::Bool(accepted.contains(&compare(&left, &right)?)))
     };
     Ok(match operator {
         Operator::Equal => Value::Bool(equal(&left, &right)?),

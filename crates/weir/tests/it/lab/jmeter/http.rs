@@ -158,6 +158,12 @@ fn redirects_and_urls() {
         &request("host 80", "GET", "/headers", &[], ("", ""), &header("Host", "a.example:80"));
     let other = [("HTTPSampler.domain", "${none}")];
     inside += &request("no host", "GET", "/", &other, ("", ""), "");
+    let rich =
+        [("HTTPSampler.image_parser", "true"), ("HTTPSampler.embedded_url_exclude_re", ".*skip.*")];
+    inside += &request("rich", "GET", "/rich", &rich, ("", ""), "");
+    let allowed =
+        [("HTTPSampler.image_parser", "true"), ("HTTPSampler.embedded_url_re", ".*rich.*")];
+    inside += &request("rich, in part", "GET", "/rich?${n}", &allowed, ("", ""), "");
     let proxy = [
         ("HTTPSampler.proxyHost", "127.0.0.1"),
         ("HTTPSampler.proxyPort", "${__P(port)}"),

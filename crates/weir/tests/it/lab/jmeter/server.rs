@@ -19,6 +19,11 @@ const PAGE: &str = "<!DOCTYPE html><html><head><title>T</title></head><body><p c
 const XML: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><shop><item id=\"1\"><name>A</name>\
      <price>3</price></item><item id=\"2\"><name>B<i>x</i></name><price>12</price></item></shop>";
 
+const RICH: &str = "<html><head><link rel=stylesheet href='/rich/style'><script src='/text?js'></script>\
+     </head><body background='/text?bg'><img src='/text?one'><img src=\"/text?one\"><img \
+     src='/text?skip'><iframe src='/rich/frame'></iframe><input type=image src='/text?input'>\
+     <a href='/text?link'>x</a></body></html>";
+
 /// A running server. Its threads end with the process.
 pub(crate) struct Server {
     /// Where it listens on loopback.
@@ -151,6 +156,15 @@ fn respond(request: &Request) -> Vec<u8> {
         // The answer does not depend on the boundary.
         "/parts" => text(200, "parts"),
         "/headers" => text(200, "headers"),
+        "/rich" => response(request, 200, "text/html", &[], RICH.as_bytes()),
+        "/rich/frame" => response(request, 200, "text/html", &[], b"<img src='/text?in-frame'>"),
+        "/rich/style" => response(
+            request,
+            200,
+            "text/css",
+            &[],
+            b"@import '/text?in-style'; a { background: url('/text?no') }",
+        ),
         "/cookie/a" => response(
             request,
             200,
