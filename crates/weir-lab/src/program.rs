@@ -187,6 +187,9 @@ pub enum Step {
         with_pauses: bool,
         /// Do not count the samples of the steps separately (JMeter's `parent`).
         parent_only: bool,
+        /// Checks of a sample that replaces those of the steps. It has their status and sizes, no
+        /// head and no body.
+        checks: Arc<[Check]>,
         /// The steps.
         steps: Vec<Step>,
     },

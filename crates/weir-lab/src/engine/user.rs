@@ -185,8 +185,9 @@ impl User {
                     let good = self.local(&events, sample).await;
                     self.after_sample(good, group.on_error)
                 }
-                Op::TransactionStart { label, name, with_pauses, parent_only } => {
-                    self.start_transaction((*label, name.as_ref()), *with_pauses, *parent_only);
+                Op::TransactionStart { label, name, with_pauses, parent_only, checks } => {
+                    let kind = (*with_pauses, *parent_only);
+                    self.start_transaction((*label, name.as_ref()), kind, checks);
                     Flow::Next
                 }
                 Op::TransactionEnd => {

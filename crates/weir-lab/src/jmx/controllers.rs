@@ -9,6 +9,7 @@ use crate::program::{
     ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Gate, LoopCount, Pause, Step,
     Text,
 };
+use std::sync::Arc;
 
 impl Translation<'_> {
     /// Translates a controller; `false` if the element is none.
@@ -35,11 +36,14 @@ impl Translation<'_> {
             "OnceOnlyController" => steps.push(Step::Once(self.steps(element, inner))),
             "TransactionController" => {
                 let label = self.label(element);
+                let parent_only = self.switch(element, "TransactionController.parent", false);
                 let transaction = Step::Transaction {
                     label,
                     name: self.changing_label(element, true),
                     with_pauses: self.switch(element, "TransactionController.includeTimers", true),
-                    parent_only: self.switch(element, "TransactionController.parent", false),
+                    parent_only,
+                    // Assertions apply to its samples and to itself.
+                    checks: if parent_only { self.checks(inner).into() } else { Arc::default() },
                     steps: self.steps(element, inner),
                 };
                 // As in JMeter: a controller without children is executed once.

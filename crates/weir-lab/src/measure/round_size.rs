@@ -233,6 +233,7 @@ mod tests {
                 name: None,
                 with_pauses: false,
                 parent_only: false,
+                checks: std::sync::Arc::default(),
                 steps,
             }];
             open

@@ -91,10 +91,14 @@ impl Flattener<'_> {
                 self.control(Action::OnceDone { slot });
                 self.end_here(&[start]);
             }
-            Step::Transaction { label, name, with_pauses, parent_only, steps } => {
-                let (label, with_pauses, parent_only) = (*label, *with_pauses, *parent_only);
-                let name = name.clone();
-                self.row.ops.push(Op::TransactionStart { label, name, with_pauses, parent_only });
+            Step::Transaction { label, name, with_pauses, parent_only, checks, steps } => {
+                self.row.ops.push(Op::TransactionStart {
+                    label: *label,
+                    name: name.clone(),
+                    with_pauses: *with_pauses,
+                    parent_only: *parent_only,
+                    checks: checks.clone(),
+                });
                 self.depth.transactions += 1;
                 self.body(steps)?;
                 self.depth.transactions -= 1;

@@ -7,6 +7,7 @@ mod control;
 mod plan;
 mod plugins;
 mod server;
+mod transactions;
 
 use crate::harness::weir;
 use serde_json::{Value, json};
