@@ -170,6 +170,8 @@ pub enum Step {
     Control(Box<Controller>),
     /// Changes the control flow.
     Flow(FlowAction),
+    /// Changes the control flow if the sample before it has failed.
+    OnFailure(FlowAction),
     /// A gate counts an iteration and decides about it.
     Decide(GateId),
     /// A sample without a request.

@@ -314,6 +314,7 @@ impl User {
             | Step::Transaction { .. }
             | Step::Control(_)
             | Step::Flow(_)
+            | Step::OnFailure(_)
             | Step::Decide(_)
             | Step::Local(_)
             | Step::Shared(_) => {}

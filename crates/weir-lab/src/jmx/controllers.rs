@@ -37,6 +37,10 @@ impl Translation<'_> {
             "TransactionController" => {
                 let label = self.label(element);
                 let parent_only = self.switch(element, "TransactionController.parent", false);
+                let outer = self.parent_levels;
+                if parent_only {
+                    self.parent_levels = inner.depth();
+                }
                 let transaction = Step::Transaction {
                     label,
                     name: self.changing_label(element, true),
@@ -46,6 +50,7 @@ impl Translation<'_> {
                     checks: if parent_only { self.checks(inner).into() } else { Arc::default() },
                     steps: self.steps(element, inner),
                 };
+                self.parent_levels = outer;
                 // As in JMeter: a controller without children is executed once.
                 let is_empty = !element.children.iter().any(|c| c.enabled && is_executed(c));
                 steps.push(if is_empty { Step::Once(vec![transaction]) } else { transaction });
@@ -209,6 +214,28 @@ impl Translation<'_> {
             }
         };
         steps.push(Step::Decide(gate));
+    }
+
+    /// Actions after a failure of a sampler (result status action handlers). As in JMeter, those that
+    /// also see the transaction around it do not see the sampler.
+    pub(super) fn on_failure(&mut self, scope: &Scope<'_>, steps: &mut Vec<Step>) {
+        let handlers = scope.below(self.parent_levels);
+        for element in handlers.filter(|element| element.class == "ResultAction") {
+            let action = match self.number(element, "OnError.action", 0) {
+                0 => continue,
+                1 => FlowAction::StopUser,
+                2 => FlowAction::StopRun,
+                3 => FlowAction::StopNow,
+                4 => FlowAction::NextIteration,
+                5 => FlowAction::NextOfLoop,
+                6 => FlowAction::BreakLoop,
+                _ => {
+                    self.invalid(element, "`OnError.action` is invalid");
+                    continue;
+                }
+            };
+            steps.push(Step::OnFailure(action));
+        }
     }
 
     /// A flow control action.

@@ -138,6 +138,7 @@ pub(super) fn requests(steps: &[Step]) -> Option<f64> {
         count += match step {
             Step::Request(_) | Step::Local(_) => 1.0,
             Step::Loop { .. } | Step::Once(_) | Step::Control(_) | Step::Flow(_) => return None,
+            Step::OnFailure(_) => return None,
             Step::Transaction { steps, .. } => requests(steps)?,
             _ => 0.0,
         };

@@ -64,9 +64,17 @@ struct Loop {
 
 impl Flattener<'_> {
     fn steps(&mut self, steps: &[Step]) -> Result<(), Fault> {
-        for step in steps {
+        let mut steps = steps.iter().peekable();
+        while let Some(step) = steps.next() {
             self.step(step)?;
             if step.is_sampler() {
+                // What a failure changes is decided before the controllers decide again.
+                while let Some(Step::OnFailure(action)) = steps.peek() {
+                    let start = self.control(Action::IfGood);
+                    self.flow(*action);
+                    self.end_here(&[start]);
+                    steps.next();
+                }
                 self.after_sampler();
             }
         }

@@ -94,6 +94,8 @@ pub(in crate::engine) enum Action {
         condition: Text,
         reset: Range<usize>,
     },
+    /// Jumps if the last sample succeeded.
+    IfGood,
     Loop(LoopAction),
     Choice(ChoiceAction),
     /// Jumps if this was executed before.

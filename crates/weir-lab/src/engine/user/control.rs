@@ -47,6 +47,11 @@ impl User {
                     return self.jump_out(to);
                 }
             }
+            Action::IfGood => {
+                if self.last_success {
+                    return to.op;
+                }
+            }
             Action::Once { slot } => {
                 if self.slots[*slot] > 0 {
                     return to.op;

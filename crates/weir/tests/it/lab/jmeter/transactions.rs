@@ -1,4 +1,5 @@
-//! Assertions of transactions that replace their samples, compared with JMeter.
+//! Assertions of transactions that replace their samples, and actions after failures, compared with
+//! JMeter.
 
 use super::compare_text;
 use super::plan::{el, get, get_with, group, list, plan};
@@ -33,7 +34,7 @@ fn parent(name: &str, below: &str) -> String {
 }
 
 #[test]
-fn assertions_of_transactions() {
+fn assertions_of_transactions_and_actions_after_failures() {
     let two = |a: &str, b: &str| get(a) + &get(b);
     let body = response("response_data", "16", "status");
     let code = response("response_code", "8", "200");
@@ -53,6 +54,25 @@ fn assertions_of_transactions() {
         json + &parent("json", &get_with("m", "/json", "")),
         response("response_headers", "16", "HTTP") + &parent("head", &get("n")),
     ];
+    // Result status action handlers.
+    let handler =
+        |action: &str| el("ResultAction", "handler", &[("int:OnError.action", action)], "");
+    let looped = |below: &str| {
+        let properties =
+            [("LoopController.loops", "3"), ("LoopController.continue_forever", "true")];
+        el("LoopController", "loop", &properties, below)
+    };
+    let cut = |name: &str| fails.clone() + &get(name);
+    let handlers = [
+        handler("0") + &cut("goes on"),
+        handler("1") + &cut("never"),
+        handler("4") + &looped(&cut("next iteration")),
+        handler("5") + &looped(&(get("in loop") + &cut("next of loop"))) + &get("after next"),
+        handler("6") + &looped(&(get("in loop") + &cut("break"))) + &get("after break"),
+        handler("4") + &parent("unseen", &cut("not cut")),
+        parent("seen", &(handler("4") + &cut("also not cut"))),
+    ];
+    let cases = cases.into_iter().chain(handlers).collect::<Vec<_>>();
     let groups = cases
         .iter()
         .enumerate()
