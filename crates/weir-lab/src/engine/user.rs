@@ -335,11 +335,11 @@ impl User {
             OnError::NextIteration => Flow::EndIteration,
             OnError::StopUser => Flow::EndUser,
             OnError::StopRun => {
-                self.events.common.control.stop();
+                self.events.common.own_control.stop();
                 Flow::EndUser
             }
             OnError::StopNow => {
-                self.events.common.control.stop_now();
+                self.events.common.own_control.stop_now();
                 Flow::EndUser
             }
         }

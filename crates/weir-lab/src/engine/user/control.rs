@@ -92,11 +92,11 @@ impl User {
             FlowAction::NextIteration | FlowAction::NextOfLoop => Flow::EndIteration,
             FlowAction::StopUser | FlowAction::BreakLoop => Flow::EndUser,
             FlowAction::StopRun => {
-                self.events.common.control.stop();
+                self.events.common.own_control.stop();
                 Flow::EndUser
             }
             FlowAction::StopNow => {
-                self.events.common.control.stop_now();
+                self.events.common.own_control.stop_now();
                 Flow::EndUser
             }
         }

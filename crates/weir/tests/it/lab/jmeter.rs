@@ -229,6 +229,7 @@ fn compare_with(home: Option<&Path>, plan: &str, more: &[(&str, &str)]) {
     wrong.dedup();
     assert!(wrong.is_empty(), "{plan} {more:?}\n{}", wrong.join("\n"));
     assert_eq!(result["interrupted"], json!(0));
+    assert!(result["samples"].as_u64() > Some(0), "also of a plan that ends itself: {result}");
 }
 
 /// Differences of samples. Counts of labels that start with `about` depend on times.
