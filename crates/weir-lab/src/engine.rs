@@ -211,6 +211,7 @@ pub fn run(
         clock: options.clock,
         tls: Tls::new(program.insecure),
         control: control.clone(),
+        own_control: Control::default(),
         active: zeros(program.groups.len()),
         next_sample: zeros(program.groups.len() + 1),
         gates: program.gates.iter().map(|_| Mutex::default()).collect(),
@@ -225,8 +226,9 @@ pub fn run(
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
     let mut collector = Collector::new(program.labels.len(), loops, open);
     let mut rate_steps = Vec::new();
+    let is_stopped = || common.level() != Level::Run;
     for batch in batch::batches(&program) {
-        if control.is_stopped() && !batch.goes_on_after_stop {
+        if is_stopped() && !batch.goes_on_after_stop {
             continue;
         }
         watch(&Event::Groups(&batch.indexes()));
@@ -240,7 +242,7 @@ pub fn run(
                     let step = search.evaluate(&collector.end_part(&before));
                     watch(&Event::RateStep(&step));
                     rate_steps.push(step);
-                    if control.is_stopped() {
+                    if is_stopped() {
                         break;
                     }
                 }
@@ -255,7 +257,7 @@ pub fn run(
     Ok(Summary {
         clock: options.clock,
         rate_steps,
-        stopped: control.is_stopped(),
+        stopped: is_stopped(),
         interrupted: started.saturating_sub(ended),
         transactions: program.transactions(),
         open,

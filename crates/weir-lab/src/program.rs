@@ -195,6 +195,8 @@ pub enum Step {
     Control(Box<Controller>),
     /// Changes the control flow.
     Flow(FlowAction),
+    /// Changes the control flow if the sample before it has failed.
+    OnFailure(FlowAction),
     /// A gate counts an iteration and decides about it.
     Decide(GateId),
     /// A sample without a request.
@@ -212,6 +214,9 @@ pub enum Step {
         with_pauses: bool,
         /// Do not count the samples of the steps separately (JMeter's `parent`).
         parent_only: bool,
+        /// Checks of a sample that replaces those of the steps. It has their status and sizes, no
+        /// head and no body.
+        checks: Arc<[Check]>,
         /// The steps.
         steps: Vec<Step>,
     },

@@ -32,7 +32,10 @@ pub(super) struct Common {
     pub(super) state: State,
     pub(super) clock: Clock,
     pub(super) tls: Tls,
+    /// Stops the run from outside.
     pub(super) control: Control,
+    /// Stops the run from inside: a plan that ends itself is complete.
+    pub(super) own_control: Control,
     /// Active users of each group.
     pub(super) active: Vec<AtomicU64>,
     /// Time of the next sample of a shared rate, in nanoseconds: of all users, then of each group.
@@ -51,6 +54,11 @@ pub(super) struct Common {
 }
 
 impl Common {
+    /// The stop level of the run.
+    pub(super) fn level(&self) -> Level {
+        self.control.level().max(self.own_control.level())
+    }
+
     /// The scope of a user's texts.
     #[inline]
     pub(super) fn scope<'a>(&'a self, values: &'a mut Values) -> Scope<'a> {
@@ -153,7 +161,7 @@ impl Loop {
     pub(super) async fn watch_control(&self) {
         loop {
             let due = self.now() + POLL_INTERVAL.as_nanos() as u64;
-            let level = self.common.control.level();
+            let level = self.common.level();
             if level != self.level.get() {
                 if self.level.get() == Level::Run {
                     self.stopped_at.set(self.now());

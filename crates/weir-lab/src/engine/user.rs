@@ -190,8 +190,9 @@ impl User {
                     let good = self.local(&events, sample).await;
                     self.after_sample(good, group.on_error)
                 }
-                Op::TransactionStart { label, name, with_pauses, parent_only } => {
-                    self.start_transaction((*label, name.as_ref()), *with_pauses, *parent_only);
+                Op::TransactionStart { label, name, with_pauses, parent_only, checks } => {
+                    let kind = (*with_pauses, *parent_only);
+                    self.start_transaction((*label, name.as_ref()), kind, checks);
                     Flow::Next
                 }
                 Op::TransactionEnd => {
@@ -332,6 +333,7 @@ impl User {
             | Step::Transaction { .. }
             | Step::Control(_)
             | Step::Flow(_)
+            | Step::OnFailure(_)
             | Step::Decide(_)
             | Step::Local(_)
             | Step::Shared(_) => {}
@@ -352,11 +354,11 @@ impl User {
             OnError::NextIteration => Flow::EndIteration,
             OnError::StopUser => Flow::EndUser,
             OnError::StopRun => {
-                self.events.common.control.stop();
+                self.events.common.own_control.stop();
                 Flow::EndUser
             }
             OnError::StopNow => {
-                self.events.common.control.stop_now();
+                self.events.common.own_control.stop_now();
                 Flow::EndUser
             }
         }

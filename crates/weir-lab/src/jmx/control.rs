@@ -6,7 +6,7 @@ use super::tree::{Element, Property};
 use crate::program::{Counter, Function, Share, Step, Text, Variable};
 
 /// Elements that are no steps, and that are supported or irrelevant.
-const PASSIVE_ELEMENTS: [&str; 39] = [
+const PASSIVE_ELEMENTS: [&str; 40] = [
     "AuthManager",
     "BoundaryExtractor",
     "CacheManager",
@@ -37,6 +37,7 @@ const PASSIVE_ELEMENTS: [&str; 39] = [
     "RandomVariableConfig",
     "RegexExtractor",
     "ResponseAssertion",
+    "ResultAction",
     "SizeAssertion",
     "SyncTimer",
     "UniformRandomTimer",
@@ -96,11 +97,13 @@ impl Translation<'_> {
                 self.steps_before(&inner, steps);
                 if let Some(request) = self.request(element, &inner) {
                     steps.push(Step::Request(request.into()));
+                    self.on_failure(&inner, steps);
                 }
             }
             "DebugSampler" | "DummySampler" => {
                 self.steps_before(&inner, steps);
                 steps.push(Step::Local(self.local_sample(element, &inner).into()));
+                self.on_failure(&inner, steps);
             }
             "TestAction" => {
                 self.steps_before(&inner, steps);

@@ -8,6 +8,7 @@ use crate::program::{
     ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Gate, LoopCount, Pause, Step,
     Text,
 };
+use std::sync::Arc;
 
 impl Translation<'_> {
     /// Translates a controller; `false` if the element is none.
@@ -34,13 +35,21 @@ impl Translation<'_> {
             "OnceOnlyController" => steps.push(Step::Once(self.steps(element, inner))),
             "TransactionController" => {
                 let label = self.label(element);
+                let parent_only = self.switch(element, "TransactionController.parent", false);
+                let outer = self.parent_levels;
+                if parent_only {
+                    self.parent_levels = inner.depth();
+                }
                 let transaction = Step::Transaction {
                     label,
                     name: self.changing_label(element, true),
                     with_pauses: self.switch(element, "TransactionController.includeTimers", true),
-                    parent_only: self.switch(element, "TransactionController.parent", false),
+                    parent_only,
+                    // Assertions apply to its samples and to itself.
+                    checks: if parent_only { self.checks(inner).into() } else { Arc::default() },
                     steps: self.steps(element, inner),
                 };
+                self.parent_levels = outer;
                 // As in JMeter: a controller without children is executed once.
                 let is_empty = !element.children.iter().any(|c| c.enabled && is_executed(c));
                 steps.push(if is_empty { Step::Once(vec![transaction]) } else { transaction });
@@ -185,6 +194,28 @@ impl Translation<'_> {
             }
         };
         steps.push(Step::Decide(gate));
+    }
+
+    /// Actions after a failure of a sampler (result status action handlers). As in JMeter, those that
+    /// also see the transaction around it do not see the sampler.
+    pub(super) fn on_failure(&mut self, scope: &Scope<'_>, steps: &mut Vec<Step>) {
+        let handlers = scope.below(self.parent_levels);
+        for element in handlers.filter(|element| element.class == "ResultAction") {
+            let action = match self.number(element, "OnError.action", 0) {
+                0 => continue,
+                1 => FlowAction::StopUser,
+                2 => FlowAction::StopRun,
+                3 => FlowAction::StopNow,
+                4 => FlowAction::NextIteration,
+                5 => FlowAction::NextOfLoop,
+                6 => FlowAction::BreakLoop,
+                _ => {
+                    self.invalid(element, "`OnError.action` is invalid");
+                    continue;
+                }
+            };
+            steps.push(Step::OnFailure(action));
+        }
     }
 
     /// A flow control action.

@@ -26,6 +26,16 @@ impl<'e> Scope<'e> {
         self.levels.iter().flatten().copied()
     }
 
+    /// Number of levels.
+    pub(super) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The elements below the outermost levels.
+    pub(super) fn below(&self, levels: usize) -> impl Iterator<Item = &'e Element> {
+        self.levels.iter().skip(levels).flatten().copied()
+    }
+
     /// The innermost level.
     pub(super) fn level(&self) -> &[&'e Element] {
         self.levels.last().map_or(&[], Vec::as_slice)

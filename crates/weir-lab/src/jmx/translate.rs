@@ -22,6 +22,8 @@ pub(super) struct Translation<'p> {
     pub(super) feeders: BTreeMap<(u32, u64), FeederId>,
     /// Gates of Throughput Controllers, likewise.
     pub(super) gates: BTreeMap<(u32, u64), GateId>,
+    /// Levels of the innermost transaction that replaces its samples.
+    pub(super) parent_levels: usize,
     /// Timers that depend on other users, likewise.
     pub(super) timers: BTreeMap<(u32, u64), TimerId>,
     /// Names of included files.
@@ -62,6 +64,7 @@ pub(super) fn translate(
         feeders: BTreeMap::new(),
         gates: BTreeMap::new(),
         timers: BTreeMap::new(),
+        parent_levels: 0,
         files,
         lenient: options.lenient,
         problems,

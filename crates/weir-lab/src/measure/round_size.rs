@@ -161,6 +161,7 @@ pub(super) fn requests(steps: &[Step]) -> Option<f64> {
         count += match step {
             Step::Request(_) | Step::Local(_) => 1.0,
             Step::Loop { .. } | Step::Once(_) | Step::Control(_) | Step::Flow(_) => return None,
+            Step::OnFailure(_) => return None,
             Step::Transaction { steps, .. } => requests(steps)?,
             _ => 0.0,
         };
@@ -256,6 +257,7 @@ mod tests {
                 name: None,
                 with_pauses: false,
                 parent_only: false,
+                checks: std::sync::Arc::default(),
                 steps,
             }];
             open

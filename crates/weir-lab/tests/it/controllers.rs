@@ -165,7 +165,14 @@ fn a_user_that_ends_completes_the_transactions_of_its_last_sample() {
             if !last {
                 steps.push(say(p, "never"));
             }
-            vec![Step::Transaction { label, name: None, with_pauses: true, parent_only, steps }]
+            vec![Step::Transaction {
+                label,
+                name: None,
+                with_pauses: true,
+                parent_only,
+                checks: Arc::default(),
+                steps,
+            }]
         });
         let (summary, seen) = run(program, 1);
         assert_eq!(summary.interrupted, 0);

@@ -236,6 +236,7 @@ fn a_transaction_is_its_samples_together() {
             name: None,
             with_pauses,
             parent_only,
+            checks: Arc::default(),
             steps: vec![
                 step(get(&server.origin(), "/delay/30")),
                 Step::Pause(Pause::constant(Text::fixed("100"))),

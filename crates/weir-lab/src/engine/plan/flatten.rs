@@ -64,9 +64,17 @@ struct Loop {
 
 impl Flattener<'_> {
     fn steps(&mut self, steps: &[Step]) -> Result<(), Fault> {
-        for step in steps {
+        let mut steps = steps.iter().peekable();
+        while let Some(step) = steps.next() {
             self.step(step)?;
             if step.is_sampler() {
+                // What a failure changes is decided before the controllers decide again.
+                while let Some(Step::OnFailure(action)) = steps.peek() {
+                    let start = self.control(Action::IfGood);
+                    self.flow(*action);
+                    self.end_here(&[start]);
+                    steps.next();
+                }
                 self.after_sampler();
             }
         }
@@ -91,10 +99,14 @@ impl Flattener<'_> {
                 self.control(Action::OnceDone { slot });
                 self.end_here(&[start]);
             }
-            Step::Transaction { label, name, with_pauses, parent_only, steps } => {
-                let (label, with_pauses, parent_only) = (*label, *with_pauses, *parent_only);
-                let name = name.clone();
-                self.row.ops.push(Op::TransactionStart { label, name, with_pauses, parent_only });
+            Step::Transaction { label, name, with_pauses, parent_only, checks, steps } => {
+                self.row.ops.push(Op::TransactionStart {
+                    label: *label,
+                    name: name.clone(),
+                    with_pauses: *with_pauses,
+                    parent_only: *parent_only,
+                    checks: checks.clone(),
+                });
                 self.depth.transactions += 1;
                 self.body(steps)?;
                 self.depth.transactions -= 1;

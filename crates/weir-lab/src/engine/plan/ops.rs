@@ -1,8 +1,8 @@
 //! Operations: the steps of a group as a list with jumps, executed without recursion.
 
 use crate::program::{
-    ChoiceOrder, FlowAction, ForEach, GateId, Label, LocalSample, LoopCount, Step, Text, TimerId,
-    Variable,
+    Check, ChoiceOrder, FlowAction, ForEach, GateId, Label, LocalSample, LoopCount, Step, Text,
+    TimerId, Variable,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub(in crate::engine) enum Op {
         name: Option<Text>,
         with_pauses: bool,
         parent_only: bool,
+        checks: Arc<[Check]>,
     },
     TransactionEnd,
     /// A step without inner steps that is no sampler.
@@ -93,6 +94,8 @@ pub(in crate::engine) enum Action {
         condition: Text,
         reset: Range<usize>,
     },
+    /// Jumps if the last sample succeeded.
+    IfGood,
     Loop(LoopAction),
     Choice(ChoiceAction),
     /// Jumps if this was executed before.

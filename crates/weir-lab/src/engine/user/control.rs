@@ -47,6 +47,11 @@ impl User {
                     return self.jump_out(to);
                 }
             }
+            Action::IfGood => {
+                if self.last_success {
+                    return to.op;
+                }
+            }
             Action::Once { slot } => {
                 if self.slots[*slot] > 0 {
                     return to.op;
@@ -87,11 +92,11 @@ impl User {
             FlowAction::NextIteration | FlowAction::NextOfLoop => Flow::EndIteration,
             FlowAction::StopUser | FlowAction::BreakLoop => Flow::EndUser,
             FlowAction::StopRun => {
-                self.events.common.control.stop();
+                self.events.common.own_control.stop();
                 Flow::EndUser
             }
             FlowAction::StopNow => {
-                self.events.common.control.stop_now();
+                self.events.common.own_control.stop_now();
                 Flow::EndUser
             }
         }

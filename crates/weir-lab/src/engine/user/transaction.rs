@@ -1,8 +1,11 @@
 //! Transactions: several samples as one.
 
 use super::User;
-use crate::program::{Label, Text};
+use crate::program::{Check, CheckKind, Field, Label, Response, Text};
 use crate::sample::{ErrorKind, Outcome, Sample};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_wire::Headers;
 
 /// An open transaction.
 #[derive(Debug, Default)]
@@ -11,6 +14,7 @@ pub(in crate::engine) struct Transaction {
     with_pauses: bool,
     /// Its samples are not counted separately.
     pub(in crate::engine) parent_only: bool,
+    checks: Option<Arc<[Check]>>,
     start: u64,
     /// Service times of its samples, nanoseconds.
     time: u64,
@@ -37,10 +41,7 @@ impl Transaction {
         self.time += sample.service();
         self.samples += 1;
         if let Outcome::Error(_) = sample.outcome {
-            if self.failed == 0 {
-                self.status = sample.status;
-            }
-            self.failed += 1;
+            self.fails(sample.status);
         }
         self.connect += sample.connect;
         self.latency += sample.first_byte.saturating_sub(sample.start);
@@ -51,18 +52,41 @@ impl Transaction {
     }
 }
 
+impl Transaction {
+    /// A sample fails.
+    fn fails(&mut self, status: u16) {
+        if self.failed == 0 {
+            self.status = status;
+        }
+        self.failed += 1;
+    }
+
+    /// Its status, if it replaces its samples.
+    fn status(&self) -> u16 {
+        if self.failed == 0 { 200 } else { self.status }
+    }
+
+    fn message(&self) -> String {
+        let (samples, failed) = (self.samples, self.failed);
+        format!(
+            "Number of samples in transaction : {samples}, number of failing samples : {failed}"
+        )
+    }
+}
+
 impl User {
     pub(super) fn start_transaction(
         &mut self,
         (label, name): (Label, Option<&Text>),
-        with_pauses: bool,
-        parent_only: bool,
+        (with_pauses, parent_only): (bool, bool),
+        checks: &Arc<[Check]>,
     ) {
         let label = name.map_or(label, |name| self.label(name, true));
         self.transactions.push(Transaction {
             label,
             with_pauses,
             parent_only,
+            checks: (!checks.is_empty()).then(|| checks.clone()),
             start: self.now,
             ..Transaction::default()
         });
@@ -85,29 +109,31 @@ impl User {
 
     fn count_transaction(&mut self, interrupted: bool) {
         let Some(ended) = self.transactions.pop() else { return };
+        let check = self.check_transaction(&ended);
+        let good = check.is_none()
+            && if interrupted && !ended.parent_only {
+                self.last_success
+            } else {
+                ended.failed == 0
+            };
+        if ended.parent_only {
+            self.set_success(good);
+        }
         let in_parent = self.transactions.iter().any(|outer| outer.parent_only);
+        if in_parent && ended.failed == 0 && !good {
+            self.transactions.iter_mut().for_each(|outer| outer.fails(200));
+        }
         // As in JMeter: before the first sampler of a user, only a transaction that replaces its
         // samples is counted.
         if in_parent || self.samplers == 0 && !ended.parent_only {
             return;
         }
-        let last_success = self.last_success;
-        if ended.parent_only {
-            self.set_success(ended.failed == 0);
-        }
         let mut recorder = self.events.recorder.borrow_mut();
         recorder.start_sample(ended.label);
-        let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
+        let message = if recorder.has_sink() || !good { ended.message() } else { String::new() };
         let (group_users, all_users) = self.events.active(self.group.index);
-        let (samples, failed) = (ended.samples, ended.failed);
-        let message = if recorder.has_sink() || failed > 0 {
-            format!(
-                "Number of samples in transaction : {samples}, number of failing samples : {failed}"
-            )
-        } else {
-            String::new()
-        };
-        let good = if interrupted && !ended.parent_only { last_success } else { failed == 0 };
+        let kind = if check.is_some() { ErrorKind::Check } else { ErrorKind::Transaction };
+        let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
         let sample = Sample {
             label: ended.label,
             group: self.group.index as u32,
@@ -118,12 +144,12 @@ impl User {
             first_byte: ended.start + ended.latency,
             end: ended.start + time,
             idle: if ended.with_pauses { 0 } else { ended.idle },
-            outcome: if good { Outcome::Ok } else { Outcome::Error(ErrorKind::Transaction) },
+            outcome: if good { Outcome::Ok } else { Outcome::Error(kind) },
             // As in JMeter: only a transaction that replaces its samples has their status.
             status: match (good, ended.parent_only) {
                 (true, false) if interrupted => 0,
-                (true, _) => 200,
-                (false, true) => ended.status,
+                (_, true) => ended.status(),
+                (true, false) => 200,
                 (false, false) => 0,
             },
             received: ended.received,
@@ -131,7 +157,7 @@ impl User {
             decoded: ended.decoded,
             sent: ended.sent,
             message: &message,
-            check: "",
+            check: check.as_deref().unwrap_or_default(),
             url: "",
             content_type: "",
             group_users,
@@ -139,5 +165,36 @@ impl User {
             transaction: true,
         };
         recorder.add(&sample, b"");
+    }
+
+    /// The message of the first failed check of a transaction that replaces its samples.
+    fn check_transaction(&mut self, ended: &Transaction) -> Option<String> {
+        let checks = ended.checks.as_ref()?;
+        let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
+        let headers = Headers::default();
+        let mut response = Response {
+            status: ended.status(),
+            head: b"",
+            headers: &headers,
+            body: b"",
+            bytes: ended.received,
+            url: "",
+            request_head: b"",
+            request_body: b"",
+            elapsed: Duration::from_nanos(time),
+        };
+        let mut scope = self.events.common.scope(&mut self.values);
+        checks.iter().find_map(|check| match &check.kind {
+            // The size of its body is the sum of its samples.
+            CheckKind::Size { field: Some(Field::Body), order, bytes } => {
+                let kind = CheckKind::Size { field: None, order: *order, bytes: *bytes };
+                response.bytes = ended.decoded;
+                Check { message: check.message.clone(), kind }.verify(&response, &mut scope)
+            }
+            _ => {
+                response.bytes = ended.received;
+                check.verify(&response, &mut scope)
+            }
+        })
     }
 }

@@ -97,7 +97,6 @@ fn listeners_of_any_kind_are_ignored_but_scripts_are_not() {
         load(&group(&(element(class, &[]) + &one))).expect(class);
     }
     assert!(load(&group(&(element("JSR223Listener", &[]) + &one))).is_err());
-    assert!(load(&group(&(element("ResultAction", &[]) + &one))).is_err(), "it ends threads");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod plan;
 mod plugins;
 mod server;
 mod texts;
+mod transactions;
 
 use crate::harness::weir;
 use serde_json::{Value, json};
@@ -267,6 +268,7 @@ fn compare_with(home: Option<&Path>, plan: &str, more: &[(&str, &str)]) {
     wrong.dedup();
     assert!(wrong.is_empty(), "{plan} {more:?}\n{}", wrong.join("\n"));
     assert_eq!(result["interrupted"], json!(0));
+    assert!(result["samples"].as_u64() > Some(0), "also of a plan that ends itself: {result}");
 }
 
 /// A text without the port of the server.
