@@ -7,6 +7,7 @@ mod hist;
 mod hit;
 mod load;
 mod merge;
+mod plan_file;
 mod progress;
 mod report;
 mod result;
@@ -27,7 +28,7 @@ pub(crate) enum Command {
     Run(run::Args),
     /// List the built-in published load tests
     Suites(suites::Args),
-    /// Check a scenario and report all errors and warnings
+    /// Check a scenario or a JMeter plan and report all errors and warnings
     Check(check::Args),
     /// Compare two runs by case
     Compare(compare::Args),

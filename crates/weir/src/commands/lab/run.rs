@@ -5,6 +5,7 @@ mod plan;
 mod scenario;
 
 use super::load::Loops;
+use super::plan_file::{PlanArgs, is_plan};
 use crate::exit::Exit;
 use anyhow::{Context, ensure};
 use aws_lc_rs::digest;
@@ -65,12 +66,8 @@ pub(crate) struct Args {
     /// Folder of the baseline run
     #[arg(long, value_name = "DIR")]
     baseline: Option<PathBuf>,
-    /// Property of a plan, `name=value`; may be repeated
-    #[arg(short = 'J', value_name = "NAME=VALUE", value_parser = property)]
-    properties: Vec<(String, String)>,
-    /// Skip unsupported elements of a plan with a warning
-    #[arg(long)]
-    lenient: bool,
+    #[command(flatten)]
+    plan: PlanArgs,
     /// Write a JTL file (JMeter) with a row for each sample of a plan
     #[arg(short = 'l', long, value_name = "FILE")]
     jtl: Option<PathBuf>,
@@ -79,13 +76,6 @@ pub(crate) struct Args {
     /// Print one JSON line per second, and the result as the last line
     #[arg(long)]
     json: bool,
-}
-
-fn property(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write name=value".to_owned()),
-    }
 }
 
 impl Args {
@@ -129,7 +119,7 @@ impl Args {
     /// The arguments without secrets: properties of a plan may be secrets.
     fn command(&self) -> Vec<String> {
         let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-        for (name, value) in &self.properties {
+        for (name, value) in self.plan.properties() {
             let lower = name.to_ascii_lowercase();
             let words = ["pass", "secret", "token", "key", "auth"];
             if words.iter().any(|word| lower.contains(word)) {
@@ -156,7 +146,7 @@ fn usual_folder(what: &Path) -> PathBuf {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    if args.what.extension().is_some_and(|extension| extension == "jmx") {
+    if is_plan(&args.what) {
         let others = args.target.is_some() || args.level() != Level::Usual || !args.set.is_empty();
         let capped = args.most.is_some() || args.within.is_some() || args.attended;
         ensure!(
@@ -167,7 +157,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return plan::run(args);
     }
     ensure!(
-        args.properties.is_empty() && !args.lenient && args.jtl.is_none(),
+        args.plan.is_empty() && args.jtl.is_none(),
         "-J, --lenient and --jtl are for JMeter plans; a scenario has --set"
     );
     scenario::run(args)

@@ -270,7 +270,9 @@ fn a_provider_that_is_down_stops_neither_tokens_nor_the_start() {
     assert_eq!(start.status, 503);
     assert!(start.text().contains("The identity provider cannot be used"), "{}", start.text());
     assert_eq!(ask(&server, "POST", "/v1/oidc/device", None, "").status, 503);
-    let open = Weir::new("apis: {a: {base: /, routes: [{get: /, reply: {text: hi}}]}}\n").start();
+    let open = "listen: [{addr: \"127.0.0.1:0\"}]\nadmin: {addr: \"127.0.0.1:0\"}\n\
+        apis: {a: {base: /, routes: [{get: /, reply: {text: hi}}]}}\n";
+    let open = Weir::new(open).start();
     assert_eq!(ask(&open, "GET", "/v1/oidc", None, "").json(), json!({}));
     assert_eq!(ask(&open, "GET", "/v1/oidc/start", None, "").status, 404);
 }

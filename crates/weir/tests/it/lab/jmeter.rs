@@ -333,6 +333,36 @@ fn compare_text_with(name: &str, plan: &str, more: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_plan_is_checked_without_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, plan: &str, args: &[&str]| {
+        fs::write(folder.path().join(name), plan).expect("written");
+        let output = weir(folder.path(), &[&["lab", "check"], args, &[name]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let sampler = elements::get("ask");
+    let fine = elements::plan(&elements::group("Users", "1", "1", &[], &sampler));
+    let (code, text, _) = check("fine.jmx", &fine, &["-Jport=1"]);
+    assert_eq!((code, text.trim()), (Some(0), "fine.jmx: valid, 1 thread group"));
+
+    let script = elements::el("JSR223Sampler", "script", &[], "");
+    let wrong = elements::plan(&elements::group("Users", "1", "1", &[], &script.repeat(2)));
+    let (code, _, said) = check("wrong.jmx", &wrong, &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("JSR223Sampler `script`") && said.contains("2 errors"), "{said}");
+    let (code, text, _) = check("wrong.jmx", &wrong, &["--json"]);
+    let found: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(
+        (code, &found["ok"], &found["findings"][1]["severity"]),
+        (Some(2), &json!(false), &json!("error"))
+    );
+    let (code, text, said) = check("wrong.jmx", &wrong, &["--lenient"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("skipped: ") && text.contains("valid"), "{said}");
+}
+
+#[test]
 fn an_http_post_in_the_style_of_wso2() {
     compare("http-post.jmx", &[("users", "3"), ("loops", "20")]);
     compare("http-post.jmx", &[("size", "1024B"), ("path", "/text")]);

@@ -2,13 +2,14 @@
 
 use super::{Args, SEED};
 use crate::commands::lab::load::{Load, Loaded};
+use crate::commands::lab::plan_file;
 use crate::commands::lab::result::Report;
 use crate::exit::Exit;
 use crate::output;
 use crate::table::aligned;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
-use weir_lab::jmx::{self, JmxError, Plan};
+use weir_lab::jmx::{JmxError, Plan};
 use weir_lab::measure::{Case, Measurement, Method, Settings};
 use weir_lab::program::{Program, Step, Url};
 use weir_lab::protocol::CaseOrder;
@@ -18,20 +19,15 @@ use weir_lab::tables;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let options = jmx::Options { properties: args.properties.clone(), lenient: args.lenient };
-    let plan = match jmx::load(&args.what, &options) {
+    let plan = match args.plan.load(&args.what) {
         Ok(plan) => plan,
         Err(JmxError::Problems(problems)) => {
-            for problem in &problems {
-                output::note(&format!("{}: {problem}", args.what.display()));
-            }
+            plan_file::print_problems(&args.what, &problems);
             return Ok(Exit::Findings);
         }
         Err(error) => return Err(error.into()),
     };
-    for skipped in &plan.skipped {
-        output::note(&format!("{}: skipped: {skipped}", args.what.display()));
-    }
+    plan_file::print_skipped(&args.what, &plan.skipped);
     load(args, plan)
 }
 
