@@ -35,8 +35,10 @@ pub(super) fn el(class: &str, name: &str, properties: &[(&str, &str)], below: &s
     text
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// Escapes a text for XML.
+pub(super) fn escape(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\r', "&#13;").replace('\n', "&#10;")
 }
 
 /// A list of texts.

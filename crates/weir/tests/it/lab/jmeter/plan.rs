@@ -1,12 +1,7 @@
-//! Plans made in tests, in JMeter's format.
+//! Plans of a thread group with HTTP samplers, written for comparisons.
 
+use super::elements::escape;
 use std::fmt::Write as _;
-
-/// Escapes a text for XML.
-fn escape(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;").replace('\r', "&#13;").replace('\n', "&#10;")
-}
 
 /// An element with properties and the elements below it. A property `name` is a text.
 pub(super) fn element(class: &str, name: &str, properties: &[(&str, &str)], below: &str) -> String {
