@@ -366,6 +366,7 @@ impl User {
             bytes: sum.received,
             url,
             request_head: &message[..head],
+            reason: None,
             request_body: &message[head..],
             elapsed: Duration::from_nanos(sum.end.saturating_sub(start)),
         };

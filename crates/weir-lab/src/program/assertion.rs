@@ -96,6 +96,21 @@ impl Assertion {
         matches!(self, Self::Response(assertion) if assertion.ignore_status)
     }
 
+    /// Whether the assertion is one of the size of the body.
+    pub(crate) fn is_size_of_body(&self) -> bool {
+        matches!(self, Self::Size { source: Some(Source::Field(Field::Body)), .. })
+    }
+
+    /// Checks a size in bytes. Returns the message of a failure.
+    pub(crate) fn verify_size(&self, size: u64, scope: &mut Scope<'_>) -> Option<String> {
+        let Self::Size { order, bytes, .. } = self else { return None };
+        let bytes = u64::try_from(bytes.integer(scope)).unwrap_or(0);
+        let words = order.words();
+        (!order.holds(size, bytes)).then(|| {
+            format!("The result was the wrong size: It was {size} bytes, but should {words} {bytes} bytes.")
+        })
+    }
+
     /// Returns the message of a failure.
     pub(super) fn verify(&self, reply: &Response<'_>, scope: &mut Scope<'_>) -> Option<String> {
         match self {
@@ -109,20 +124,13 @@ impl Assertion {
                     )
                 })
             }
-            Self::Size { source, order, bytes } => {
+            Self::Size { source, .. } => {
                 let size = match source {
                     None => reply.bytes,
                     Some(Source::Field(Field::Body)) => reply.body.len() as u64,
                     Some(source) => source.text(reply, scope).map_or(0, |text| text.len() as u64),
                 };
-                let bytes = u64::try_from(bytes.integer(scope)).unwrap_or(0);
-                (!order.holds(size, bytes)).then(|| {
-                    format!(
-                        "The result was the wrong size: It was {size} bytes, but should {} {bytes} \
-                         bytes.",
-                        order.words()
-                    )
-                })
+                self.verify_size(size, scope)
             }
             Self::Json(assertion) => assertion.verify(&reply.string(Field::Body), scope),
             Self::Xml => {

@@ -201,6 +201,8 @@ pub struct Response<'a> {
     pub status: u16,
     /// Status line and fields, as received.
     pub head: &'a [u8],
+    /// The message, if it is not the one of the status line.
+    pub reason: Option<&'a str>,
     /// Parsed fields.
     pub headers: &'a Headers,
     /// The body, decoded.
@@ -293,7 +295,9 @@ impl<'a> Response<'a> {
         match field {
             Field::Body => Cow::Borrowed(self.body),
             Field::Status => Cow::Owned(self.status.to_string().into_bytes()),
-            Field::Reason => Cow::Borrowed(reason_of(self.head)),
+            Field::Reason => {
+                Cow::Borrowed(self.reason.map_or_else(|| reason_of(self.head), str::as_bytes))
+            }
             Field::Headers | Field::HeaderBytes => Cow::Borrowed(self.head),
             Field::Url => Cow::Borrowed(self.url.as_bytes()),
             Field::RequestHeaders => {
@@ -314,7 +318,8 @@ impl<'a> Response<'a> {
     pub fn string(&self, field: Field) -> Cow<'a, str> {
         let lines = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-            Cow::Owned(text.trim_end_matches('\n').to_owned() + "\n")
+            let end = if text.is_empty() { "" } else { "\n" };
+            Cow::Owned(text.trim_end_matches('\n').to_owned() + end)
         };
         match field {
             Field::Body => self.decoded(),

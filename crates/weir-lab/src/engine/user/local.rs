@@ -106,6 +106,7 @@ impl User {
             bytes: content.body.len() as u64,
             url: &content.url,
             request_head: b"",
+            reason: None,
             request_body: content.request.as_bytes(),
             elapsed: Duration::from_nanos(content.elapsed),
         };
@@ -134,7 +135,9 @@ impl User {
             list(&mut body, scope.state.properties());
             body.push('\n');
         }
-        Content { good: true, status: 200, reason: "OK".to_owned(), body, ..Content::default() }
+        // As in JMeter, without a URL.
+        let (reason, url) = ("OK".to_owned(), "null".to_owned());
+        Content { good: true, status: 200, reason, body, url, ..Content::default() }
     }
 
     fn dummy(&mut self, dummy: &Dummy) -> Content {

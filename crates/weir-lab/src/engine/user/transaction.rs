@@ -1,7 +1,7 @@
 //! Transactions: several samples as one.
 
 use super::User;
-use crate::program::{Check, CheckKind, Field, Label, Response, Text};
+use crate::program::{Check, CheckKind, Label, Response, Text};
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,9 +172,11 @@ impl User {
         let checks = ended.checks.as_ref()?;
         let time = if ended.with_pauses { self.now - ended.start } else { ended.time };
         let headers = Headers::default();
-        let mut response = Response {
+        let message = ended.message();
+        let response = Response {
             status: ended.status(),
             head: b"",
+            reason: Some(&message),
             headers: &headers,
             body: b"",
             bytes: ended.received,
@@ -186,15 +188,10 @@ impl User {
         let mut scope = self.events.common.scope(&mut self.values);
         checks.iter().find_map(|check| match &check.kind {
             // The size of its body is the sum of its samples.
-            CheckKind::Size { field: Some(Field::Body), order, bytes } => {
-                let kind = CheckKind::Size { field: None, order: *order, bytes: *bytes };
-                response.bytes = ended.decoded;
-                Check { message: check.message.clone(), kind }.verify(&response, &mut scope)
+            CheckKind::Assertion(assertion) if assertion.is_size_of_body() => {
+                assertion.verify_size(ended.decoded, &mut scope)
             }
-            _ => {
-                response.bytes = ended.received;
-                check.verify(&response, &mut scope)
-            }
+            _ => check.verify(&response, &mut scope),
         })
     }
 }

@@ -18,6 +18,7 @@ fn verify(assertion: &Assertion, body: &str) -> Option<String> {
         bytes: 35 + body.len() as u64,
         url: "http://h/p",
         request_head: b"POST /p HTTP/1.1\r\nhost: h\r\nCookie: a=1\r\n\r\n",
+        reason: None,
         request_body: b"data",
         elapsed: Duration::from_millis(20),
     };

@@ -15,6 +15,7 @@ fn verify(kind: CheckKind, body: &str) -> Option<String> {
         bytes: 35 + body.len() as u64,
         url: "http://h/p",
         request_head: b"GET /p HTTP/1.1\r\nhost: h\r\n\r\n",
+        reason: None,
         request_body: b"",
         elapsed: Duration::from_millis(20),
     };

@@ -20,6 +20,7 @@ fn apply(rule: Extraction, number: i32, body: &str) -> Option<String> {
         bytes: 0,
         url: "",
         request_head: b"",
+        reason: None,
         request_body: b"",
         elapsed: Duration::ZERO,
     };

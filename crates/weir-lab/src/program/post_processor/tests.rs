@@ -28,6 +28,7 @@ fn apply(rule: Rule, number: &str, default: &str, bodies: &[&str]) -> Vec<(Strin
             bytes: 0,
             url: "",
             request_head: b"",
+            reason: None,
             request_body: b"",
             elapsed: Duration::ZERO,
         };
