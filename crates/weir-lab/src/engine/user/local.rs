@@ -153,7 +153,10 @@ impl User {
             reason: text(&dummy.reason),
             body: text(&dummy.body),
             request: text(&dummy.request),
-            url: text(&dummy.url),
+            // As in JMeter, without a URL that is none.
+            url: Some(text(&dummy.url))
+                .filter(|url| url::Url::parse(url).is_ok())
+                .unwrap_or_else(|| "null".to_owned()),
             elapsed: millis(text(&dummy.elapsed)),
             latency: millis(text(&dummy.latency)),
             connect: millis(text(&dummy.connect)),
