@@ -31,6 +31,9 @@ pub(super) struct CountParams {
 ///
 /// In a fleet whose nodes query each other: the sums of all nodes, or of those that respond in time;
 /// `nodes` names the others. Where a facet has more values, their numbers may be too low.
+///
+/// Equal requests share their figures, which are then at most 5 s old, and at most 50 times as old as the
+/// query took.
 #[utoipa::path(get, path = "/v1/transactions/summary", tag = "transactions", params(CountParams),
     responses(
         (status = 200, description = "Number of transactions, by field and over time.", body = Counts),
