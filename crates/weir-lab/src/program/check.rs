@@ -219,6 +219,25 @@ pub struct Response<'a> {
     pub elapsed: Duration,
 }
 
+#[cfg(test)]
+impl<'a> Response<'a> {
+    /// A response of which only the fields and the body matter.
+    pub(super) fn of_body(headers: &'a Headers, body: &'a str) -> Self {
+        Self {
+            status: 200,
+            head: b"",
+            reason: None,
+            headers,
+            body: body.as_bytes(),
+            bytes: 0,
+            url: "",
+            request_head: b"",
+            request_body: b"",
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
 impl From<CheckKind> for Check {
     fn from(kind: CheckKind) -> Self {
         Self { message: None, kind }

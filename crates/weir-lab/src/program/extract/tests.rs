@@ -1,6 +1,5 @@
 use super::*;
 use crate::program::{Program, State, Values};
-use std::time::Duration;
 use weir_wire::Headers;
 
 /// Applies an extractor to a body; returns its variable.
@@ -12,18 +11,7 @@ fn apply(rule: Extraction, number: i32, body: &str) -> Option<String> {
     let mut values = Values::new(&program, &state, 0, 0, 1);
     let mut headers = Headers::new();
     headers.push("x-id", b"17");
-    let reply = Response {
-        status: 200,
-        head: b"",
-        headers: &headers,
-        body: body.as_bytes(),
-        bytes: 0,
-        url: "",
-        request_head: b"",
-        reason: None,
-        request_body: b"",
-        elapsed: Duration::ZERO,
-    };
+    let reply = Response::of_body(&headers, body);
     extractor.apply(&reply, &mut Scope { program: &program, state: &state, values: &mut values });
     values.get(variable).map(str::to_owned)
 }

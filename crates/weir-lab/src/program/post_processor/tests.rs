@@ -1,6 +1,5 @@
 use super::*;
 use crate::program::{Program, State, Values};
-use std::time::Duration;
 use weir_wire::Headers;
 
 /// Applies an extractor of `v` to bodies, one after the other; returns all variables.
@@ -20,18 +19,7 @@ fn apply(rule: Rule, number: &str, default: &str, bodies: &[&str]) -> Vec<(Strin
     let mut scope = Scope { program: &program, state: &state, values: &mut values };
     for body in bodies {
         let headers = Headers::new();
-        let reply = Response {
-            status: 200,
-            head: b"",
-            headers: &headers,
-            body: body.as_bytes(),
-            bytes: 0,
-            url: "",
-            request_head: b"",
-            reason: None,
-            request_body: b"",
-            elapsed: Duration::ZERO,
-        };
+        let reply = Response::of_body(&headers, body);
         processor.apply(&reply, &mut scope).expect("within the limits");
     }
     let mut all = scope.all_named();
