@@ -16,9 +16,6 @@ SOAK_KILLS ?= 50
 # Runs a command with a Node that the console can be built with; Debian 12's own is older.
 WITH_NODE := $(abspath .ci/node/run)
 
-# A Python with the chart library, for the page of `make perf`.
-CHARTS := perf/.venv/bin/python
-
 .PHONY: help
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -86,13 +83,18 @@ package-test: ## Build, install, use and remove packages of the shipped binary; 
 # Tests of connections: these run by epoll as well, where the others run by io_uring.
 OF_CONNECTIONS := clients:: framing:: http2:: smuggling:: streaming:: tls:: unix_sockets:: upgrades::
 
+# Most tests wait for servers, databases and files, some for a core. Those of the Lab measure: no more than cores
+# at a time.
+THREADS := $(shell echo $$(( $$(nproc) + 1 )))
+
 .PHONY: test
 test: setup report console ## Every test, the short form of fuzzing included
-	python3 -m unittest -q perf/bench/tests.py docs/site/tests.py
+	python3 -m unittest -q docs/site/tests.py
 	@docs/site/stage $(TARGET)/docs
 	@cd console && $(WITH_NODE) node --run test
 	@rm -f $(TARGET)/second-run
-	@$(WITH_NODE) .ci/tests --workspace --locked
+	@RUST_TEST_THREADS=$(THREADS) $(WITH_NODE) .ci/tests --workspace --locked -- --skip lab::
+	@$(WITH_NODE) .ci/tests --locked -p weir -- lab::
 	@WEIR_TEST_IO=epoll .ci/tests --locked -p weir --test it -- $(OF_CONNECTIONS)
 	@mkdir -p $(TARGET)/stripped && objcopy --strip-debug $(TARGET)/debug/weir $(TARGET)/stripped/weir
 	@$(MAKE) --no-print-directory package-test PACKAGED=$(abspath $(TARGET))/stripped/weir
@@ -149,17 +151,8 @@ lint: report console ## Formatting, clippy, and cargo-deny if it is installed
 	else echo "lint: cargo-deny is not installed (cargo install cargo-deny), licences were not checked"; fi
 
 .PHONY: perf
-perf: setup release $(CHARTS) ## Compare weir with nginx and HAProxy; writes perf/results and docs/performance.md
-	@$(CHARTS) perf/run --weir $(TARGET)/dist/weir
-
-.PHONY: charts
-charts: $(CHARTS) ## Write docs/performance.md and its charts anew from perf/results
-	@$(CHARTS) perf/run --report
-
-$(CHARTS): perf/requirements.txt
-	@python3 -m venv perf/.venv
-	@perf/.venv/bin/pip install --quiet --disable-pip-version-check -r perf/requirements.txt
-	@touch $(CHARTS)
+perf: setup release ## Compare weir with other servers; writes perf/results and docs/performance.md
+	@perf/lab $(TARGET)/dist/weir
 
 .PHONY: console-perf
 console-perf: setup release ## Measure the console in a browser: first view, list, body, ten consoles
@@ -189,4 +182,5 @@ soak: setup report console ## Load, reloads and restarts for SOAK_SECONDS; SOAK_
 	WEIR_KILLS=20 WEIR_QUOTA=1000000 $(SOAK_TEST) monitor::a_quota_survives --nocapture
 	WEIR_KAFKA_KILLS=20 $(SOAK_TEST) shipping::kafka --nocapture
 	WEIR_LOAD_SECONDS=$(SOAK_SECONDS) $(SOAK_TEST) under_load --nocapture
+	LAB_VERDICTS=all LAB_CORPUS=all $(SOAK_TEST) lab::spoilt lab::jmeter::corpus --nocapture
 	WEIR_TEST_IO=epoll $(SOAK_TEST)

@@ -99,6 +99,17 @@ def container(found):
     return next(one for one in pod(found)["containers"] if one["name"] == "weir")
 
 
+def is_lab(one):
+    return one["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "lab"
+
+
+def lab_jobs(found):
+    """The Job of the agents, and that of the run."""
+    jobs = [one for one in of_kind(found, "Job") if is_lab(one)]
+    agents = next(one for one in jobs if one["metadata"]["name"].endswith("-agent"))
+    return agents, next(one for one in jobs if one is not agents)
+
+
 def restart_hash(found):
     return annotations(stateful_set(found))["checksum/restart"]
 
@@ -403,7 +414,8 @@ class Rendered(unittest.TestCase):
                 labels = spec["template"]["metadata"]["labels"].items()
                 self.assertLessEqual(spec["selector"]["matchLabels"].items(), labels)
                 # Extra objects have others.
-                own = [one for one in found if "helm.sh/chart" in one["metadata"].get("labels", {})]
+                chart = [one for one in found if "helm.sh/chart" in one["metadata"].get("labels", {})]
+                own = [one for one in chart if not is_lab(one)]
                 services = of_kind(own, "Service")
                 self.assertIn(spec["serviceName"], [one["metadata"]["name"] for one in services])
                 ports = {one["name"] for one in container(found)["ports"]}
@@ -487,7 +499,7 @@ class Rendered(unittest.TestCase):
 
     def test_the_job_checks_what_is_installed(self):
         """The same configuration, files and variables as the pods have."""
-        jobs = {name: of_kind(found, "Job") for name, found in self.objects.items()}
+        jobs = {name: of_kind(found, "Job", "-check") for name, found in self.objects.items()}
         self.assertEqual({name for name, found in jobs.items() if found}, {"secrets", "tls", "pools"})
         for name, job in ((name, found[0]) for name, found in jobs.items() if found):
             with self.subTest(name):
@@ -524,6 +536,126 @@ class Rendered(unittest.TestCase):
         self.assertEqual(of_kind(self.objects["default"], "Secret"), [])
 
 
+class Lab(unittest.TestCase):
+    """Agents and a run on them."""
+
+    def setUp(self):
+        self.found = objects(render("lab"))
+        self.agents, self.run_job = lab_jobs(self.found)
+
+    def test_without_lab_there_is_nothing_of_it(self):
+        self.assertEqual([one for one in objects(render()) if is_lab(one)], [])
+
+    def test_the_run_knows_the_names_of_all_agents(self):
+        spec = self.agents["spec"]
+        self.assertEqual((spec["completionMode"], spec["completions"], spec["parallelism"]), ("Indexed", 3, 3))
+        service = of_kind(self.found, "Service", "-lab")[0]
+        template = spec["template"]
+        self.assertEqual(service["spec"]["clusterIP"], "None")
+        self.assertIs(service["spec"]["publishNotReadyAddresses"], True)
+        self.assertLessEqual(service["spec"]["selector"].items(), template["metadata"]["labels"].items())
+        self.assertEqual(template["spec"]["subdomain"], service["metadata"]["name"])
+        # The host name of a pod of an Indexed Job is JOB-INDEX.
+        job, domain = self.agents["metadata"]["name"], service["metadata"]["name"]
+        names = ",".join(f"{job}-{index}.{domain}:7070" for index in range(3))
+        self.assertIn(f"--agents={names}", self.arguments(self.run_job))
+        self.assertTrue(self.run_job["spec"]["backoffLimit"] == 0)
+
+    def test_nobody_else_selects_its_pods(self):
+        for job in (self.agents, self.run_job):
+            labels = job["spec"]["template"]["metadata"]["labels"].items()
+            for kind, selector in (("Service", "selector"), ("NetworkPolicy", "podSelector")):
+                for one in of_kind(self.found, kind):
+                    chosen = one["spec"][selector].get("matchLabels", one["spec"][selector])
+                    mine = is_lab(one) and job is self.agents
+                    self.assertEqual(chosen.items() <= labels, mine, one["metadata"]["name"])
+
+    def test_only_the_run_reaches_agents_and_agents_reach_weir(self):
+        policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(self.found, "NetworkPolicy")}
+
+        def labels_of(job):
+            return job["spec"]["template"]["metadata"]["labels"]
+
+        rule = policies[f"{PODS}-lab"]["ingress"]
+        self.assertEqual(len(rule), 1)
+        self.assertEqual(rule[0]["from"], [{"podSelector": {"matchLabels": labels_of(self.run_job)}}])
+        traffic = policies[PODS]["ingress"][0]["from"]
+        self.assertIn({"podSelector": {"matchLabels": labels_of(self.agents)}}, traffic)
+        self.assertEqual(len(traffic), 2)
+
+    def test_pods_are_restricted(self):
+        serving = pod(self.found)
+        for job in (self.agents, self.run_job):
+            spec = job["spec"]["template"]["spec"]
+            self.assertEqual(spec["securityContext"], serving["securityContext"])
+            self.assertEqual(spec["nodeSelector"], {"example.com/pool": "load"})
+            self.assertIs(spec["automountServiceAccountToken"], False)
+            self.assertIs(spec["enableServiceLinks"], False)
+            self.assertEqual(spec["restartPolicy"], "Never")
+            one = spec["containers"][0]
+            self.assertEqual(one["securityContext"], container(self.found)["securityContext"])
+            self.assertIn("memory", one["resources"]["limits"])
+            mounts = {mount["name"] for mount in one["volumeMounts"]}
+            self.assertEqual(mounts, {volume["name"] for volume in spec["volumes"]})
+
+    def test_other_values_are_another_run(self):
+        def names(**values):
+            found = objects(render("lab", values=values))
+            return [one["metadata"]["name"] for one in lab_jobs(found)]
+
+        before = names()
+        self.assertEqual(before, names(config={"log": {"access": "off"}}))
+        changed = names(lab={"agents": 4})
+        self.assertFalse(set(before) & set(changed))
+        self.assertFalse(set(before) & set(names(image={"tag": "other"})))
+        longest = objects(helm("template", "a" * 53, CHART, *values_of("lab")).stdout)
+        for job in lab_jobs(longest):
+            self.assertLessEqual(len(job["metadata"]["name"]) + len("-99"), 63)
+            for label in job["spec"]["template"]["metadata"]["labels"].values():
+                self.assertLessEqual(len(label), 63)
+
+    def arguments(self, job):
+        return job["spec"]["template"]["spec"]["containers"][0]["args"]
+
+    def test_the_rendered_commands_run(self):
+        """Three agents and a run, by the rendered arguments, files and environment."""
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            data = next(one for one in of_kind(self.found, "ConfigMap", "-lab"))["data"]
+            project(folder / "etc/weir-lab", data)
+            project(folder / "run/secrets/lab", {"key": "0123456789abcdef"})
+            paths = ("etc/weir-lab", "run/secrets/lab", "var/lib/weir-lab")
+            moved = [(f"/{path}", f"{folder}/{path}") for path in paths]
+
+            def command(job, *replaced):
+                arguments = self.arguments(job)
+                for old, new in (*moved, *replaced):
+                    arguments = [one.replace(old, new) for one in arguments]
+                return [server.binary(), *arguments]
+
+            names = []
+            for index in range(3):
+                line = command(self.agents, ("0.0.0.0:7070", "127.0.0.1:0"))
+                agent = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                stack.callback(agent.wait)
+                stack.callback(agent.kill)
+                stack.callback(agent.stdout.close)
+                address = agent.stdout.readline().strip().removeprefix("listening on ")
+                job, domain = self.agents["metadata"]["name"], f"{PODS}-lab"
+                names.append((f"{job}-{index}.{domain}:7070", address))
+            url = stack.enter_context(server.peer())
+            # The receiver of metrics is down: that is no failure.
+            replaced = (*names, ("http://test-weir", url), ("127.0.0.1:9090", f"127.0.0.1:{free_port()}"))
+            done = subprocess.run(command(self.run_job, *replaced), capture_output=True, text=True, timeout=120)
+            results = folder / "var/lib/weir-lab" / self.run_job["metadata"]["name"]
+            summary = json.loads((results / "summary.json").read_text("utf-8"))
+            cell = summary["cells"][0]
+            self.assertEqual(cell["labels"][0]["samples"], 300, done.stdout + done.stderr)
+            self.assertEqual(len(cell["agents"]), 3)
+            # On a busy machine the verdict may be INVALID, but never an error of the arguments.
+            self.assertIn(done.returncode, (0, 3), done.stdout + done.stderr)
+
+
 class Values(unittest.TestCase):
     def test_wrong_values_are_refused(self):
         for values, problem in (
@@ -544,6 +676,10 @@ class Values(unittest.TestCase):
             ({"secrets": {"files": {"A": {"secretName": "a"}}}}, "files"),
             ({"files": {"weir.yaml": "x"}}, "weir.yaml"),
             ({"image": {"digest": "sha256:1"}}, "digest"),
+            ({"lab": {"enabled": True, "files": {"scenario.yaml": "lab: 1"}}}, "lab.secretName: name a Secret"),
+            ({"lab": {"enabled": True, "secretName": "lab", "files": {"a.jmx": ""}}}, 'lab.files: no "scenario.yaml"'),
+            ({"lab": {"agents": 0}}, "agents"),
+            ({"lab": {"target": "shop"}}, "target"),
         ):
             with self.subTest(json.dumps(values)):
                 done = helm("template", "test", CHART, "--values", "-", check=False, text=json.dumps(values))
@@ -570,6 +706,7 @@ class Values(unittest.TestCase):
                 "listeners",
                 "probes",
                 "persistence.retention",
+                "lab.resources",
             )
             if isinstance(value, dict) and value and ".".join(path) not in opened:
                 for key, below in value.items():

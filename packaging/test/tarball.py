@@ -252,7 +252,7 @@ class BillOfMaterials(unittest.TestCase):
             names, {"tokio", "rustls", "aws-lc-sys", "rusqlite", "mimalloc", "rquickjs", "weir-wire"}
         )
         # Those of tests and of the build are not in the binary.
-        self.assertFalse(names & {"tungstenite", "cc", "cmake"})
+        self.assertFalse(names & {"vt100", "cc", "cmake"})
 
     def test_the_console_is_listed(self):
         names = {name for (name, _), one in self.components.items() if one["purl"].startswith("pkg:npm/")}

@@ -1,11 +1,12 @@
 // A gRPC server that gives back what it gets, for any method: grpc-go as its users run it, but for the
-// codec, which leaves messages as they are. Prints its port.
+// codec, which leaves messages as they are: server [PORT]. Prints its port.
 package main
 
 import (
 	"fmt"
 	"log"
 	"net"
+	"os"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -30,7 +31,11 @@ func echo(_ any, stream grpc.ServerStream) error {
 }
 
 func main() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port := "0"
+	if len(os.Args) > 1 {
+		port = os.Args[1]
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,10 @@ use weir_document::{check, schema};
 
 pub use algorithm::{Algorithm, KeyFamily};
 pub use config::*;
-pub use openapi::{CompileSchemas, ImportHandler, Imported, import_openapi};
+pub use openapi::{
+    CallCredential, CompileSchemas, ExampleBody, ExampleCall, ExampleCalls, ImportHandler,
+    Imported, example_calls, import_openapi,
+};
 pub use path_pattern::{PathPattern, Segment};
 pub use reference::{findings as findings_reference, reference};
 

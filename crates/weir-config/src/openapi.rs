@@ -3,8 +3,10 @@
 //!
 //! A document is used unchanged: nothing in it is substituted, nothing is fetched from the network.
 
+mod calls;
 mod cursor;
 mod example;
+mod generate;
 mod import;
 mod operation;
 mod parameter;
@@ -12,6 +14,7 @@ mod publish;
 mod schema;
 mod security;
 
+pub use calls::{CallCredential, ExampleBody, ExampleCall, ExampleCalls, example_calls};
 pub(crate) use cursor::{Cursor, Documents, is_true};
 pub(crate) use example::ExampleSelection;
 pub use import::{CompileSchemas, ImportHandler, Imported, import_openapi};

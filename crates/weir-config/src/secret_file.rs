@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Maximum size of a file that is read, in bytes.
@@ -56,6 +56,21 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
+/// Overwrites a file durably, where a full disk has no room for a second one. Content that is shorter than
+/// before is padded with spaces. After a crash the content is old or new only if it fits into a sector of the
+/// disk (512 bytes).
+///
+/// # Errors
+/// The file does not exist, or cannot be written.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let before = usize::try_from(file.metadata()?.len().min(MAX_FILE_BYTES)).unwrap_or_default();
+    let mut padded = bytes.to_vec();
+    padded.resize(bytes.len().max(before), b' ');
+    file.write_all_at(&padded, 0)?;
+    file.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +86,11 @@ mod tests {
             assert_eq!(read(&path).unwrap(), secret);
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
+        overwrite(&path, b"2").unwrap();
+        assert_eq!(read(&path).unwrap(), b"2  ");
+        overwrite(&path, b"longer").unwrap();
+        assert_eq!(read(&path).unwrap(), b"longer");
+        assert!(overwrite(&folder.path().join("none"), b"1").is_err());
         fs::write(&path, vec![0; MAX_FILE_BYTES as usize + 1]).unwrap();
         assert!(read(&path).is_err());
         assert!(read(folder.path()).is_err());

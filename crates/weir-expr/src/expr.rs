@@ -180,6 +180,21 @@ impl Expr {
         (!value.is_null()).then_some(value)
     }
 
+    /// The result for variables that are JSON values, those of [`Self::compile`].
+    ///
+    /// # Errors
+    /// Why the evaluation fails, for example a missing member.
+    pub fn value_of(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        let mut context = Context::with_env(Arc::clone(&LIBRARY));
+        for (name, value) in variables {
+            if let Some(uses) = self.0.uses.get(name) {
+                context.add_variable_from_value(*name, values::json(value, Some(uses)));
+            }
+        }
+        let result = self.0.program.execute(&context).map_err(|error| error.to_string())?;
+        result.json().map_err(|error| error.to_string())
+    }
+
     fn evaluate(&self, scope: &Scope) -> Option<cel::Value> {
         let mut context = Context::with_env(Arc::clone(&LIBRARY));
         if let (Some(uses), Some(request)) = (self.0.uses.get("request"), &scope.request) {

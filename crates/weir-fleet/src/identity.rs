@@ -161,8 +161,14 @@ impl Identity {
 
     fn write(&self) -> Result<(), IdentityError> {
         let bytes = serde_json::to_vec(&self.content).unwrap_or_default();
-        secret_file::replace(&self.path, &bytes)
-            .map_err(|source| IdentityError::Io { path: self.path.clone(), source })
+        let written = match secret_file::replace(&self.path, &bytes) {
+            // It is shorter than a sector. A node whose disk is full stays a member.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                secret_file::overwrite(&self.path, &bytes)
+            }
+            written => written,
+        };
+        written.map_err(|source| IdentityError::Io { path: self.path.clone(), source })
     }
 }
 

@@ -254,6 +254,8 @@ pub(crate) struct View {
     pub(crate) has_alerts: bool,
     /// Why their events cannot be queued.
     pub(crate) alert_error: Option<String>,
+    /// Why the disk of this node keeps something from being copied.
+    pub(crate) disk_error: Option<String>,
     /// When all usage was replicated last, or since when some is to be.
     pub(crate) replicated: Option<Instant>,
 }
@@ -284,6 +286,12 @@ impl View {
         }
         if let Some(error) = &self.alert_error {
             add("alerts-not-queued", format!("events of alerts cannot be queued: {error}"));
+        }
+        if let Some(error) = &self.disk_error {
+            let message = format!(
+                "this node cannot store what it has copied from and to the fleet, and repeats it: {error}"
+            );
+            add("not-stored", message);
         }
         if let (true, Some(error)) = (self.postgres.up, &self.quota_error) {
             add("no-quota-leases", format!("this node cannot lease calls of quotas: {error}"));

@@ -5,6 +5,7 @@
 use crate::alerts::{AlertError, Alerts};
 use crate::claim::{self, Blocker, Claim, JobClaim};
 use crate::copiers::{CopierError, Copiers};
+use crate::copy_error::CopyError;
 use crate::database::{Connection, DatabaseError};
 use crate::handle::{Command, Handle};
 use crate::host::Host;
@@ -18,7 +19,7 @@ use crate::resolutions::NewResolution;
 use crate::rollout::{Offer, driver};
 use crate::slice::{self, Membership, Slices};
 use crate::status::{self, NodeState, NodeStatus, PostgresStatus};
-use crate::tokens::TokenTable;
+use crate::tokens::{TokenCopyError, TokenTable};
 use crate::unreplicated::Unreplicated;
 use crate::versions::{FleetVersions, Rollout, shown};
 use crate::{audit, jobs, resolutions, schema, task};
@@ -94,6 +95,29 @@ enum StepError {
     Copiers(#[from] CopierError),
     #[error(transparent)]
     Alerts(#[from] AlertError),
+}
+
+impl StepError {
+    /// Whether the disk of this node is the reason, not the database of the fleet.
+    fn is_local(&self) -> bool {
+        matches!(
+            self,
+            Self::Replication(ReplicationError::Counts(_))
+                | Self::Copiers(
+                    CopierError::Copy(CopyError::Store(_))
+                        | CopierError::Tokens(TokenCopyError::Io(_))
+                )
+        )
+    }
+}
+
+/// The text of an error of the disk of this node; other errors are returned.
+fn local_error(result: Result<(), StepError>) -> Result<Option<String>, StepError> {
+    match result {
+        Ok(()) => Ok(None),
+        Err(error) if error.is_local() => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
 }
 
 impl From<DatabaseError> for StepError {
@@ -264,18 +288,38 @@ impl Member {
             self.heartbeat = Some(began);
             self.evaluate_alerts(&mut session).await?;
         }
-        let (id, connection) = (self.identity.id(), &mut session.connection);
-        self.copiers.copy_revoked_keys(connection).await?;
-        let progress = self.replicator.step(connection, id, session.boot).await?;
-        self.shared.replicated.fetch_add(progress.sent, Ordering::Relaxed);
-        if progress.complete {
-            self.shared.view.lock().replicated = Some(Instant::now());
-        }
-        self.copiers.step(connection, id, session.boot).await?;
+        self.copy(&mut session).await?;
         if self.maintained.is_none_or(|at| at.elapsed() >= MAINTENANCE) {
             self.maintain(&mut session).await?;
         }
         self.session = Some(session);
+        Ok(())
+    }
+
+    /// Replicates usage, and copies the rest that has changed. A disk that is full or fails ends none of it
+    /// but what is written there, and is no reason to leave the fleet: the next step does it again.
+    async fn copy(&mut self, session: &mut Session) -> Result<(), StepError> {
+        let (id, boot, connection) = (self.identity.id(), session.boot, &mut session.connection);
+        let keys = self.copiers.copy_revoked_keys(connection).await.map_err(StepError::from);
+        let mut error = local_error(keys)?;
+        match self.replicator.step(connection, id, boot).await.map_err(StepError::from) {
+            Ok(progress) => {
+                self.shared.replicated.fetch_add(progress.sent, Ordering::Relaxed);
+                if progress.complete {
+                    self.shared.view.lock().replicated = Some(Instant::now());
+                }
+            }
+            Err(failed) => {
+                error = error.or(local_error(Err(failed))?);
+                self.replicator.forget();
+            }
+        }
+        let rest = self.copiers.step(connection, id, boot).await.map_err(StepError::from);
+        error = error.or(local_error(rest)?);
+        if error.is_some() {
+            self.copiers.connected();
+        }
+        self.shared.view.lock().disk_error = error;
         Ok(())
     }
 
@@ -315,8 +359,12 @@ impl Member {
         // One that drains is not among them, and still enforces its share.
         let live = live.max(1);
         self.share_rates(live);
-        self.replicator.replica().set_live_nodes(live)?;
+        let stored = self.replicator.replica().set_live_nodes(live);
+        let unstored = local_error(stored.map_err(StepError::from))?;
         self.publish(&session.connection, heartbeat.offset_ms, (nodes, versions));
+        if unstored.is_some() {
+            self.shared.view.lock().disk_error = unstored;
+        }
         Ok(true)
     }
 

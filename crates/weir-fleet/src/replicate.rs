@@ -95,11 +95,16 @@ impl Replicator {
 
     /// Has to be called with a new connection: the database may have lost commits, or be another one.
     pub(crate) fn connected(&mut self, node: Uuid) -> Result<(), MonitorError> {
+        self.forget();
+        self.replica.start(&node.to_string())
+    }
+
+    /// Forgets what the database has. Has to be called after an error: the transaction is rolled back.
+    pub(crate) fn forget(&mut self) {
         self.series.clear();
         self.partitions.clear();
         self.compared_recently = false;
         self.sent_all = false;
-        self.replica.start(&node.to_string())
     }
 
     /// Sends what has changed, up to a bound, and compares days if that is due.
@@ -233,7 +238,7 @@ impl Replicator {
             (&unbilled, Type::INT2_ARRAY),
         ];
         transaction.execute(sql, &parameters).await?;
-        // If the transaction is rolled back, the connection is not used again, and this is cleared.
+        // If the transaction is rolled back, this is cleared.
         self.series.extend(sorted.into_iter().map(|(id, names)| (names, id)));
         Ok(ids)
     }

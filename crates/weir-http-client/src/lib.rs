@@ -5,7 +5,7 @@
 //! Timeouts and limits of bodies belong to the caller: dropping a future closes its connection.
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, header};
 use http_body_util::Full;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -14,6 +14,7 @@ use rustls_pki_types::ServerName;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -42,6 +43,13 @@ pub enum ConnectError {
     /// HTTP.
     #[error(transparent)]
     Http(#[from] hyper::Error),
+}
+
+/// `Retry-After` of a response, if it is a number of seconds (RFC 9110, 10.2.3).
+#[must_use]
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// A connection to a server.

@@ -1,7 +1,21 @@
 //! Reads files that must not be endless or very large.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+
+thread_local! {
+    /// Files that this thread has read, while they are recorded.
+    static READ: RefCell<Option<BTreeSet<PathBuf>>> = const { RefCell::new(None) };
+}
+
+/// Runs `read` and returns all files that it read on this thread: those of a scenario or plan.
+pub fn recorded<R>(read: impl FnOnce() -> R) -> (R, BTreeSet<PathBuf>) {
+    READ.set(Some(BTreeSet::new()));
+    let result = read();
+    (result, READ.take().unwrap_or_default())
+}
 
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +47,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
         }
         std::fs::read(path)
     };
+    READ.with_borrow_mut(|files| files.as_mut().map(|files| files.insert(path.to_owned())));
     read().map_err(|error| FileError { path: path.to_owned(), error })
 }
 

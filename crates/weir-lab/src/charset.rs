@@ -10,11 +10,21 @@ pub struct Charset {
     /// Of ISO-8859-1 and US-ASCII, for which browsers have another encoding: name and number of
     /// characters.
     narrow: Option<(&'static str, u32)>,
+    wide: Option<Wide>,
+}
+
+/// UTF-16, which browsers do not encode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wide {
+    /// `UTF-16`: with a byte order mark, without one in big endian.
+    Marked,
+    Big,
+    Little,
 }
 
 impl Charset {
     /// UTF-8.
-    pub const UTF_8: Self = Self { encoding: encoding_rs::UTF_8, narrow: None };
+    pub const UTF_8: Self = Self { encoding: encoding_rs::UTF_8, narrow: None, wide: None };
 
     /// The encoding of a name; UTF-8 for an empty one.
     ///
@@ -25,6 +35,10 @@ impl Charset {
         if name.is_empty() {
             return Ok(Self::UTF_8);
         }
+        if ["utf-16", "utf16", "utf_16", "unicode"].iter().any(|n| name.eq_ignore_ascii_case(n)) {
+            let (encoding, wide) = (encoding_rs::UTF_16BE, Some(Wide::Marked));
+            return Ok(Self { encoding, narrow: None, wide });
+        }
         let encoding = Encoding::for_label(name.as_bytes())
             .ok_or_else(|| format!("the Lab does not know the encoding `{name}`"))?;
         let narrow = match name.to_ascii_lowercase().as_str() {
@@ -32,12 +46,21 @@ impl Charset {
             "us-ascii" | "ascii" => Some(("US-ASCII", 0x80)),
             _ => None,
         };
-        Ok(Self { encoding, narrow })
+        let wide = match encoding.name() {
+            "UTF-16BE" => Some(Wide::Big),
+            "UTF-16LE" => Some(Wide::Little),
+            _ => None,
+        };
+        Ok(Self { encoding, narrow, wide })
     }
 
     /// Java's name.
     pub(crate) fn name(self) -> &'static str {
-        self.narrow.map_or(self.encoding.name(), |(name, _)| name)
+        match (self.wide, self.narrow) {
+            (Some(Wide::Marked), _) => "UTF-16",
+            (_, Some((name, _))) => name,
+            _ => self.encoding.name(),
+        }
     }
 
     /// The bytes of a text; a character that the encoding does not have is `?`.
@@ -51,6 +74,16 @@ impl Charset {
                 _ => b'?',
             };
             return Cow::Owned(text.chars().map(byte).collect());
+        }
+        if let Some(wide) = self.wide {
+            let mark = (wide == Wide::Marked && !text.is_empty()).then_some(0xfeff);
+            let bytes = |unit: u16| match wide {
+                Wide::Little => unit.to_le_bytes(),
+                Wide::Big | Wide::Marked => unit.to_be_bytes(),
+            };
+            return Cow::Owned(
+                mark.into_iter().chain(text.encode_utf16()).flat_map(bytes).collect(),
+            );
         }
         let mut encoder = self.encoding.new_encoder();
         let mut out = Vec::with_capacity(text.len() * 2 + 16);
@@ -69,7 +102,11 @@ impl Charset {
 
     /// The text of bytes, without a byte order mark. Invalid bytes are replaced.
     pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
-        self.encoding.decode_with_bom_removal(bytes).0
+        match self.wide {
+            // Its mark may also be that of little endian.
+            Some(Wide::Marked) => self.encoding.decode(bytes).0,
+            _ => self.encoding.decode_with_bom_removal(bytes).0,
+        }
     }
 }
 
@@ -88,5 +125,23 @@ mod tests {
         assert!(Charset::named("nothing").is_err());
         assert_eq!(Charset::named("latin1").expect("known").decode(b"\xe9"), "é");
         assert_eq!(Charset::UTF_8.decode("\u{feff}x".as_bytes()), "x");
+    }
+
+    #[test]
+    fn utf_16_is_encoded_as_in_java() {
+        let charset = |name: &str| Charset::named(name).expect("known");
+        for (name, java, bytes) in [
+            ("utf-16", "UTF-16", &b"\xfe\xff\x00a \xac"[..]),
+            ("UTF-16BE", "UTF-16BE", b"\x00a \xac"),
+            ("UTF-16LE", "UTF-16LE", b"a\x00\xac "),
+        ] {
+            assert_eq!(charset(name).name(), java);
+            assert_eq!(&*charset(name).encode("a€"), bytes, "{name}");
+            assert_eq!(charset(name).decode(bytes), "a€", "{name}");
+        }
+        assert_eq!(charset("UTF-16").encode("").len(), 0);
+        assert_eq!(charset("UTF-16").decode(b"\x00a"), "a");
+        assert_eq!(charset("UTF-16").decode(b"\xff\xfea\x00"), "a");
+        assert_eq!(&*charset("UTF-16LE").encode("😀"), b"\x3d\xd8\x00\xde");
     }
 }

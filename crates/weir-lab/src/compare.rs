@@ -138,6 +138,7 @@ mod tests {
                     number,
                     throughput: level * (1.0 + noise * off),
                     response: Times { p99: 1e6 / level, ..Times::default() },
+                    ..RoundFigures::default()
                 })
                 .collect();
             let throughputs: Vec<f64> = rounds.iter().map(|round| round.throughput).collect();

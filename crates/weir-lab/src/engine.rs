@@ -5,8 +5,10 @@
 //! reports its recorded figures, and the caller's thread adds them up.
 
 mod arrivals;
+mod authentication;
 mod batch;
 mod cache;
+mod client_certificate;
 mod closed;
 mod connection;
 mod cookies;
@@ -14,28 +16,33 @@ mod decode;
 mod encode;
 mod event_loop;
 mod find_max;
+mod grpc;
 mod http1;
 mod http2;
 mod plan;
 mod request_error;
 mod resources;
+mod scripted;
 mod send;
 mod shared_timer;
+mod stream;
 mod tls;
 mod uri;
 mod user;
 
-pub use find_max::{RateStep, StepVerdict};
+pub use crate::jvm::Helper;
+pub use find_max::{Capacity, LoadStep, SearchedLoad, StepVerdict};
 
-use crate::program::{Executor, Label, Program, State};
+use crate::program::{Changes, Executor, Label, Program, State};
 use crate::record::{Clock, Interval, Sink};
 use batch::{Batch, Collector};
+use client_certificate::Certificates;
 use event_loop::Common;
 use find_max::Search;
 use plan::Plan;
 use shared_timer::SharedTimers;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use strum::EnumString;
 use tls::Tls;
@@ -66,8 +73,21 @@ pub struct Options {
     pub seed: u64,
     /// Creates, for each loop and batch of groups, an additional destination of every sample.
     pub sinks: Option<Box<dyn Fn() -> Sink>>,
+    /// The helper of [`start_helper`].
+    pub helper: Option<Arc<Helper>>,
     /// The run's clock: times of samples count from its start.
     pub clock: Clock,
+    /// The loops are a part of those of several processes; `None` is the whole load.
+    pub part: Option<Part>,
+}
+
+/// Loops of one of several processes: users, arrivals and their numbers are divided among all loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the first loop.
+    pub first: u32,
+    /// Loops of all processes.
+    pub all: u32,
 }
 
 impl Default for Options {
@@ -78,7 +98,9 @@ impl Default for Options {
             grace: Duration::from_secs(30),
             seed: 0x5EED,
             sinks: None,
+            helper: None,
             clock: Clock::start(),
+            part: None,
         }
     }
 }
@@ -118,6 +140,11 @@ impl Control {
         self.level() != Level::Run
     }
 
+    /// Whether requests in flight are aborted, too.
+    pub(crate) fn is_stopped_now(&self) -> bool {
+        self.level() == Level::StopNow
+    }
+
     /// Takes over the stop level of another control.
     pub(crate) fn follow(&self, other: &Self) {
         self.0.fetch_max(other.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -139,8 +166,10 @@ pub enum Event<'a> {
     Groups(&'a [usize]),
     /// A second has passed: the figures of all loops.
     Second(&'a Interval),
-    /// `find-max` completed a rate step.
-    RateStep(&'a RateStep),
+    /// The ramp-up of a step of `find-max` or `steps` is over: the seconds before are not evaluated.
+    StepRamped,
+    /// `find-max` or `steps` completed a step.
+    LoadStep(&'a LoadStep),
 }
 
 /// Result of a run.
@@ -150,8 +179,8 @@ pub struct Summary {
     pub total: Interval,
     /// When it started.
     pub clock: Clock,
-    /// Rate steps of `find-max`.
-    pub rate_steps: Vec<RateStep>,
+    /// Steps of `find-max` or `steps`.
+    pub load_steps: Vec<LoadStep>,
     /// The run was stopped before its end.
     pub stopped: bool,
     /// Samples that started and never ended.
@@ -162,6 +191,8 @@ pub struct Summary {
     pub open: bool,
     /// From the start of the run to its end.
     pub length: Duration,
+    /// Why the run could not go on.
+    pub failure: Option<String>,
     /// The loops have waited for connections by io_uring.
     pub is_ring: bool,
 }
@@ -180,12 +211,38 @@ pub enum EngineError {
     /// A thread or its runtime cannot be created.
     #[error("a loop cannot be started: {0}")]
     Loop(std::io::Error),
+    /// The helper JVM cannot be started.
+    #[error("{0}")]
+    Scripts(String),
     /// A schedule's timer cannot be created or read.
     #[error("a schedule's timer failed: {0}")]
     Timer(std::io::Error),
     /// Programming error: a loop panicked.
     #[error("a loop panicked")]
     Panicked,
+}
+
+/// Starts the helper JVM for the scripts of a program, if there are any. Its start takes seconds, which are no
+/// part of a run that begins afterwards.
+///
+/// # Errors
+/// The helper cannot be started.
+pub fn start_helper(program: &Program) -> Result<Option<Arc<Helper>>, EngineError> {
+    let start = |scripts: &Arc<_>| Helper::start(scripts, &program.properties).map(Arc::new);
+    program.scripts.as_ref().map(start).transpose().map_err(EngineError::Scripts)
+}
+
+/// The state at the start, with functions that the helper evaluates.
+fn initial_state(program: &Program, helper: Option<&Helper>) -> Result<State, EngineError> {
+    let evaluate = &mut |script, variables: &Changes| match helper {
+        Some(helper) => helper.function(script, variables),
+        None => Ok(String::new()),
+    };
+    State::evaluated(program, evaluate).map_err(EngineError::Scripts)
+}
+
+fn zeros(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
 /// Runs a program to its end. `watch` is called with the progress, on this thread.
@@ -200,16 +257,19 @@ pub fn run(
     watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Summary, EngineError> {
     let program = Arc::new(program);
-    let open = program.groups.iter().any(|group| is_open(&group.executor));
+    let open = program.groups.iter().any(|group| group.executor.is_open());
+    grpc::reflection::bind(&program)?;
     let plan = Plan::new(program.clone()).map_err(|(label, fault)| EngineError::Request {
         label: program.labels.name(label, str::to_owned),
         message: fault.message,
     })?;
-    let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+    let known = options.helper.clone().map(|helper| Ok(Some(helper)));
+    let helper = known.unwrap_or_else(|| start_helper(&program))?;
     let common = Arc::new(Common {
-        state: State::new(&program),
+        state: initial_state(&program, helper.as_deref())?,
         clock: options.clock,
-        tls: Tls::new(program.insecure),
+        tls: Tls::new(program.insecure, program.tls.clone()),
+        certificates: Certificates::of(&program),
         control: control.clone(),
         own_control: Control::default(),
         active: zeros(program.groups.len()),
@@ -217,6 +277,9 @@ pub fn run(
         gates: program.gates.iter().map(|_| Mutex::default()).collect(),
         locks: Locks::default(),
         timers: SharedTimers::new(&program),
+        helper,
+        script_users: AtomicU32::new(0),
+        failure: OnceLock::new(),
         grace: options.grace,
         seed: options.seed,
         is_ring: options.io == Io::Auto && !open && weir_ring::probe().is_ok(),
@@ -225,7 +288,7 @@ pub fn run(
     });
     let loops = if options.loops == 0 { default_loops() } else { options.loops };
     let mut collector = Collector::new(program.labels.len(), loops, open);
-    let mut rate_steps = Vec::new();
+    let mut load_steps = Vec::new();
     let is_stopped = || common.level() != Level::Run;
     for batch in batch::batches(&program) {
         if is_stopped() && !batch.goes_on_after_stop {
@@ -237,11 +300,11 @@ pub fn run(
                 let mut search = Search::new(search.clone());
                 while let Some(executor) = search.next() {
                     let part = Batch { groups: vec![(*index, executor)], ..batch };
-                    let before = collector.start_part();
+                    collector.start_part(options.clock.steady.elapsed(), search.warm_up());
                     batch::run(&common, &part, loops, options, &mut collector, watch)?;
-                    let step = search.evaluate(&collector.end_part(&before));
-                    watch(&Event::RateStep(&step));
-                    rate_steps.push(step);
+                    let step = search.evaluate(&collector.end_part());
+                    watch(&Event::LoadStep(&step));
+                    load_steps.push(step);
                     if is_stopped() {
                         break;
                     }
@@ -256,17 +319,14 @@ pub fn run(
     let ended: u64 = total.labels.iter().map(crate::record::Tally::samples).sum();
     Ok(Summary {
         clock: options.clock,
-        rate_steps,
+        load_steps,
         stopped: is_stopped(),
         interrupted: started.saturating_sub(ended),
         transactions: program.transactions(),
         open,
+        failure: common.failure.get().cloned(),
         length: options.clock.steady.elapsed(),
         is_ring: !common.has_epoll.load(Ordering::Relaxed),
         total,
     })
-}
-
-fn is_open(executor: &Executor) -> bool {
-    matches!(executor, Executor::ArrivalRate(_) | Executor::FindMax(_) | Executor::Arrivals(_))
 }

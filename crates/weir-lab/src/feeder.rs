@@ -1,10 +1,13 @@
-//! Feeders: rows of values that virtual users consume, from a CSV file or as signed tokens. All
+//! Feeders: rows of values that virtual users consume, from a file, generated or as signed tokens. All
 //! rows are read or created before the load.
 
 mod csv;
+pub mod generator;
+mod json_lines;
 mod tokens;
 
 pub use csv::CsvFile;
+pub use json_lines::JsonLines;
 pub use tokens::{Algorithm, Signed, Tokens};
 
 use crate::bounded_file::FileError;
@@ -14,6 +17,8 @@ use std::path::PathBuf;
 pub const MAX_FILE_BYTES: u64 = 512 << 20;
 /// Largest number of rows of a feeder.
 pub const MAX_ROWS: usize = 10_000_000;
+/// Largest number of columns.
+pub const MAX_COLUMNS: usize = 1000;
 
 /// Rows of values, one value per column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +50,14 @@ pub enum FeederError {
     Empty {
         /// The file.
         path: PathBuf,
+    },
+    /// A column cannot be generated.
+    #[error("column `{name}`: {reason}")]
+    Column {
+        /// Its name.
+        name: String,
+        /// The error.
+        reason: String,
     },
     /// More than [`MAX_ROWS`].
     #[error("a feeder may have at most {MAX_ROWS} rows")]

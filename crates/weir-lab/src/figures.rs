@@ -85,6 +85,9 @@ pub struct LabelFigures {
     /// Percentile spectrum of response times; empty in a closed model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_spectrum: Vec<Point>,
+    /// Response times by range, as (n, count): from 10^(n/20) to 10^((n+1)/20) microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_histogram: Vec<(usize, u64)>,
 }
 
 /// Milliseconds of nanoseconds.
@@ -190,6 +193,7 @@ impl LabelFigures {
             decoded: tally.decoded,
             service_spectrum: spectrum(&tally.service),
             response_spectrum: tally.response.as_ref().map(spectrum).unwrap_or_default(),
+            response_histogram: ranges(tally.response(), RANGES_PER_DECADE),
             service,
             response,
         }
@@ -213,6 +217,25 @@ impl LabelFigures {
         let largest = self.errors.iter().max_by_key(|(_, count)| **count)?;
         (*largest.1 > 0).then_some(largest.0.as_str())
     }
+}
+
+/// Ranges of [`LabelFigures::response_histogram`] in each decade.
+const RANGES_PER_DECADE: f64 = 20.0;
+
+/// Counts of times by logarithmic range, without empty ranges: range n starts at
+/// 10^(n/`per_decade`) microseconds. Shorter times are in range 0.
+pub(crate) fn ranges(histogram: &Histogram<u64>, per_decade: f64) -> Vec<(usize, u64)> {
+    let mut counts: Vec<(usize, u64)> = Vec::new();
+    for value in histogram.iter_recorded() {
+        let microseconds = (value.value_iterated_to() as f64 / 1e3).max(1.0);
+        let range = (per_decade * microseconds.log10()) as usize;
+        let count = value.count_since_last_iteration();
+        match counts.last_mut() {
+            Some(last) if last.0 == range => last.1 += count,
+            _ => counts.push((range, count)),
+        }
+    }
+    counts
 }
 
 /// Points of a percentile spectrum: five for each halving of the remaining share, as in

@@ -17,10 +17,12 @@ mod extractors;
 mod functions;
 mod http;
 mod http_body;
+mod keystore;
 mod plugins;
 mod samplers;
 mod schedule;
 mod scope;
+mod scripts;
 mod text;
 mod threads;
 mod timers;
@@ -28,8 +30,10 @@ mod translate;
 mod tree;
 mod variables;
 
+pub use keystore::KeystoreProperties;
+
 use crate::bounded_file::{self, FileError};
-use crate::program::Program;
+use crate::program::{Installation, Program};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -41,8 +45,12 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct Options {
     /// `-Jname=value`; the last value of a name counts.
     pub properties: Vec<(String, String)>,
+    /// `-Djavax.net.ssl.keyStore=file` and the like.
+    pub keystore: KeystoreProperties,
     /// Skip unsupported elements and functions.
     pub lenient: bool,
+    /// JMeter, whose classes run scripts and further functions.
+    pub jmeter: Option<Installation>,
 }
 
 /// A translated plan.
@@ -91,6 +99,9 @@ pub enum JmxError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A system property that the Lab does not have.
+    #[error("{0}")]
+    SystemProperty(String),
     /// All problems of the plan.
     #[error("{}", list(.0))]
     Problems(Vec<Problem>),

@@ -3,6 +3,7 @@
 mod css;
 mod document;
 mod links;
+mod scan;
 mod xpath;
 
 pub(crate) use css::Css;

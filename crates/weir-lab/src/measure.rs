@@ -11,7 +11,9 @@
 
 mod capped;
 mod case;
+mod counted;
 mod observed;
+mod paired;
 mod round_size;
 mod windows;
 
@@ -19,16 +21,23 @@ pub use capped::with_max_rate;
 pub use case::Case;
 pub use round_size::{offered, rate, resized, size};
 
+use crate::bars::ScenarioBar;
 use crate::compare;
-use crate::engine::RateStep;
-use crate::protocol::{CaseOrder, PlannedRound, RoundSize, Rules, Schedule};
+use crate::engine::LoadStep;
+use crate::figures::Times;
+use crate::program::Program;
+use crate::protocol::{CaseOrder, PairedRules, PlannedRound, RoundSize, Rules, Schedule};
 use crate::record::Interval;
 use crate::report;
 use crate::results::{
-    Event, EventKind, Folder, FolderError, RoundContext, Run, ServerRow, StoredRun, Summary,
+    AgentRound, Event, EventKind, Folder, FolderError, RoundContext, Run, ServerRow, StoredRun,
+    Summary,
 };
+use crate::stop::StopCondition;
 use crate::threshold::Threshold;
+use crate::verdict::Verdict;
 use case::Progress;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,6 +59,8 @@ pub enum Method {
     },
     /// Rounds until the server is stable, then recorded rounds.
     Stabilise(Rules),
+    /// Rounds in which each case is measured once.
+    Paired(PairedRules),
 }
 
 /// Settings of a run.
@@ -63,6 +74,10 @@ pub struct Settings {
     pub seed: u64,
     /// Thresholds.
     pub thresholds: Vec<Threshold>,
+    /// Conditions that end the run early.
+    pub stop: Vec<StopCondition>,
+    /// Comparisons of contenders.
+    pub bars: Vec<ScenarioBar>,
     /// Reduced rounds: PASS becomes QUICK.
     pub quick: bool,
 }
@@ -77,12 +92,67 @@ pub struct NextRound {
 }
 
 /// Conditions of a round besides its samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RoundConditions {
     /// The server's queues were not empty before the round, despite the wait.
     pub undrained: bool,
     /// Sent requests and requests counted by the server, if they differ.
     pub count_mismatch: Option<(u64, u64)>,
+    /// Increase of the counters of the scenario, by their names.
+    pub counters: Vec<(String, f64)>,
+    /// CPU time and memory, if measured for this round.
+    pub usage: Option<RoundUsage>,
+    /// Response times by another generator.
+    pub foreign_times: Option<Times>,
+    /// The agents that generated the load; none if this process did.
+    pub agents: Vec<AgentRound>,
+}
+
+/// CPU time and memory of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RoundUsage {
+    /// Length of the observation.
+    pub length: Duration,
+    /// CPU time of the server; `None` if its processes are unknown.
+    pub server: Option<Duration>,
+    /// Number of cores of the server, if its processes are pinned.
+    pub server_cores: Option<usize>,
+    /// Resident memory of the server at the end.
+    pub server_memory: u64,
+    /// CPU time of the backend.
+    pub backend: Option<Duration>,
+    /// CPU time of the load generator.
+    pub generator: Duration,
+    /// Busy time of all cores of the machine.
+    pub busy: Duration,
+    /// Share of the machine's time taken by its hypervisor.
+    pub steal: f64,
+    /// If all of the machine except the generator counts as the server: cores used by other programs
+    /// while there was no load.
+    pub idle_others: Option<f64>,
+    /// Memory of the server without that of files at the end.
+    pub anonymous_memory: u64,
+    /// Growth of the server's data folder, in bytes.
+    pub disk: Option<i64>,
+    /// Resident memory of the load generator at the end; of another one, its largest.
+    pub generator_memory: u64,
+    /// Time from the start of the server until it was ready, if it was started for this round.
+    pub start: Option<Duration>,
+    /// CPU time of the server's threads with the observed name.
+    pub thread: Option<Duration>,
+    /// The deferred work of the server, if it was waited for.
+    pub drained: Option<DrainedUsage>,
+}
+
+/// Time and CPU time until a server is idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DrainedUsage {
+    /// Time from the end of the load.
+    pub time: Duration,
+    /// CPU time of the server from the start of the load.
+    pub server: Duration,
+    /// Growth of its data folder since then, in bytes.
+    pub disk: Option<i64>,
 }
 
 /// A run in progress.
@@ -93,6 +163,8 @@ pub struct Measurement {
     cases: Vec<Progress>,
     folder: Folder,
     current: Option<RoundContext>,
+    /// Seconds of the current round that are measured.
+    measured: Range<u64>,
     interrupted: Option<String>,
 }
 
@@ -101,8 +173,16 @@ impl Measurement {
     #[must_use]
     pub fn new(settings: Settings, cases: Vec<Case>, folder: Folder) -> Self {
         let schedule = Schedule::new(settings.case_order, settings.seed);
-        let cases = cases.into_iter().map(|case| Progress::new(case, &settings.method)).collect();
-        Self { settings, schedule, cases, folder, current: None, interrupted: None }
+        let cases = cases.into_iter().map(|case| Progress::new(case, &settings)).collect();
+        let measured = 0..u64::MAX;
+        Self { settings, schedule, cases, folder, current: None, measured, interrupted: None }
+    }
+
+    /// Sets the offered rate of a case, once it is known.
+    pub fn set_rate(&mut self, cell: usize, program: &Program) {
+        if let Some(progress) = self.cases.get_mut(cell) {
+            progress.case.rate = rate(program);
+        }
     }
 
     /// The next round; `None` once every case has its outcome. The cases of the first incomplete
@@ -114,6 +194,17 @@ impl Measurement {
             self.cases.iter().map(|case| case.case.block == block && open(case)).collect();
         let cell = self.schedule.next(&open)?;
         Some(NextRound { cell, round: self.cases[cell].next_round()? })
+    }
+
+    /// The seconds of a round that are measured. With `cut`, also what follows the load is left out:
+    /// connections are closed.
+    #[must_use]
+    pub fn measured_seconds(&self, size: RoundSize) -> Range<u64> {
+        let from = cut(&self.settings.method);
+        match (&self.settings.method, size) {
+            (Method::Paired(_), RoundSize::Seconds(seconds)) if from > 0 => from..seconds as u64,
+            _ => from..u64::MAX,
+        }
     }
 
     /// Whether a case has further rounds.
@@ -132,6 +223,7 @@ impl Measurement {
         let NextRound { cell, round } = next;
         self.current =
             Some(RoundContext { cell, round: round.number, stage, warm_up: false, start });
+        self.measured = self.measured_seconds(round.size);
         self.cases[cell].start_round();
         let length = match round.size {
             RoundSize::Iterations(n) => format!("{n} iterations"),
@@ -149,8 +241,9 @@ impl Measurement {
     pub fn second(&mut self, second: &Interval) -> Result<(), FolderError> {
         let Some(mut current) = self.current else { return Ok(()) };
         let progress = &mut self.cases[current.cell];
-        current.warm_up = second.second < cut(&self.settings.method);
+        current.warm_up = !self.measured.contains(&second.second);
         progress.second(second, current.warm_up);
+        progress.watch_stop(second);
         let case = &progress.case;
         self.folder.second(
             current,
@@ -176,14 +269,40 @@ impl Measurement {
         Ok(())
     }
 
-    /// Adds a rate step of `find-max` in the current round. The following samples belong to the
+    /// The ramp-up of a step of `find-max` or `steps` is over: samples up to now do not count.
+    pub fn step_ramped(&mut self) {
+        if let Some(current) = self.current {
+            self.cases[current.cell].step_ramped();
+        }
+    }
+
+    /// The condition that the current or last round of a case met, as a reason to end the run.
+    #[must_use]
+    pub fn stop_reason(&self, cell: usize) -> Option<&str> {
+        self.cases.get(cell)?.stop_reason.as_deref()
+    }
+
+    /// Ends the run because a case met a condition of `stop`: cases without a result FAIL.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn stop_run(&mut self, time: f64, why: &str) -> Result<(), FolderError> {
+        for case in self.cases.iter_mut().filter(|case| case.next_round().is_some()) {
+            if case.stop_reason.is_none() {
+                case.failure = Some((Verdict::Fail, format!("not measured: {why}")));
+            }
+        }
+        self.event(time, None, EventKind::Note, why.to_owned())
+    }
+
+    /// Adds a step of `find-max` or `steps` in the current round. The following samples belong to the
     /// next step.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn rate_step(&mut self, step: &RateStep, time: f64) -> Result<(), FolderError> {
+    pub fn load_step(&mut self, step: &LoadStep, time: f64) -> Result<(), FolderError> {
         let Some(current) = self.current else { return Ok(()) };
-        self.cases[current.cell].rate_step(step);
+        self.cases[current.cell].load_step(step);
         self.event(time, Some(current.cell), EventKind::Note, step.to_string())
     }
 
@@ -196,6 +315,9 @@ impl Measurement {
         let method = &self.settings.method;
         let progress = &mut self.cases[current.cell];
         progress.end(conditions, method);
+        let block = progress.case.block;
+        self.plan_rounds(block);
+        let progress = &self.cases[current.cell];
         let case = &progress.case;
         self.folder.end_round(&case.cell.name, &case.labels.names())?;
         let end = current.start + progress.seconds;
@@ -218,7 +340,9 @@ impl Measurement {
     pub fn fail_case(&mut self, cell: usize, why: &str) {
         self.current = None;
         if let Some(case) = self.cases.get_mut(cell) {
-            case.failure = Some(why.to_owned());
+            case.failure = Some((Verdict::Invalid, why.to_owned()));
+            let block = case.case.block;
+            self.plan_rounds(block);
         }
     }
 
@@ -230,7 +354,7 @@ impl Measurement {
         let under_way = self.current.take().map(|current| current.cell);
         for (at, case) in self.cases.iter_mut().enumerate() {
             if under_way == Some(at) || case.next_round().is_some() {
-                case.failure = Some(why.to_owned());
+                case.failure = Some((Verdict::Invalid, why.to_owned()));
             }
         }
         self.interrupted = Some(why.to_owned());
@@ -257,14 +381,20 @@ impl Measurement {
     /// # Errors
     /// The baseline cannot be read, or the folder not be written.
     pub fn finish(
-        self,
+        mut self,
         run: &Run,
         baseline: Option<&Path>,
     ) -> Result<(Summary, PathBuf), FolderError> {
+        self.select_rounds();
         let settings = &self.settings;
         let mut summary =
             Summary { name: run.name.clone(), interrupted: self.interrupted, ..Summary::default() };
+        let name = |case: &Progress| {
+            (case.case.contender.clone(), case.case.load.clone(), case.case.values.clone())
+        };
+        let contenders: Vec<_> = self.cases.iter().map(name).collect();
         summary.cells = self.cases.into_iter().map(|case| case.cell(settings)).collect();
+        summary.bars = paired::results(&settings.bars, &contenders, &summary.cells);
         summary.conclude();
         if let Some(before) = baseline {
             let before = StoredRun::read(before)?;
@@ -283,9 +413,13 @@ impl Measurement {
 fn cut(method: &Method) -> u64 {
     match method {
         Method::Fixed { cut } => cut.as_secs(),
+        Method::Paired(rules) => rules.cut.as_secs(),
         Method::Once | Method::Stabilise(_) => 0,
     }
 }
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod verdict_table;

@@ -4,15 +4,17 @@
 //! An [`Observer`] takes one sample of everything; a [`Watch`] takes samples regularly, on the time
 //! axis of the load.
 
+mod family;
 mod gauges;
 mod gc;
 mod host;
 mod process;
 mod watch;
 
+pub use family::{Usage, thread_time};
 pub use gauges::{Gauges, is_ready, parse as parse_metrics};
 pub use gc::{GcLog, Pause, throughput as gc_throughput};
-pub use host::Host;
+pub use host::{Host, HostTime};
 pub use process::{Processes, listening_on};
 pub use watch::Watch;
 
@@ -36,8 +38,7 @@ impl Observer {
         Self { host: Host::new(), ..Self::default() }
     }
 
-    /// Adds processes under one name: a server with its workers. Ended processes are left out;
-    /// later child processes are not added.
+    /// Adds processes with their descendants under one name: a server with its workers.
     pub fn add_processes(&mut self, name: &str, pids: &[i32]) {
         self.processes.push((name.to_owned(), Processes::new(pids)));
     }

@@ -9,18 +9,25 @@ mod check;
 mod condition;
 mod control;
 mod extract;
+mod files;
 mod function;
+mod grpc;
+pub(crate) mod keystore;
 mod labels;
 mod load;
 mod post_processor;
 mod request;
 mod scope;
+mod script;
+mod stream;
 mod text;
+mod tls_identity;
 
 pub use assertion::{Assertion, JsonAssertion, ResponseAssertion};
 pub(crate) use check::reason_of;
 pub use check::{
-    Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator, StatusSet, TextCheck,
+    CEL_VARIABLES, Check, CheckKind, Comparison, Field, JsonCheck, Response, SizeOperator,
+    StatusSet, TextCheck,
 };
 pub use condition::condition;
 pub use control::{
@@ -28,20 +35,32 @@ pub use control::{
     LocalSample, SharedTimer, TimerId,
 };
 pub use extract::{Extraction, Extractor};
+pub(crate) use files::MAX_FILE_BYTES;
+pub use files::{FileName, RowsFile};
+pub(crate) use function::digest;
 pub use function::{Call, JmeterFunction, Kind};
+pub use grpc::{BoundCall, CallEnd, GrpcCall, MessageTemplate, TemplateError};
+pub use keystore::{Keystore, KeystoreEntry, KeystoreError};
 pub use labels::{Label, Labels, OTHER_LABELS};
 pub use load::{
-    ArrivalRate, ArrivalStage, ArrivalTimes, Executor, FindMax, Planned, Span, Stage, Users,
-    UsersAtStart,
+    ArrivalRate, ArrivalStage, ArrivalTimes, Climb, Executor, FindMax, Planned, Searched, Span,
+    Stage, Users, UsersAtStart,
 };
+pub(crate) use load::{MAX_RATE, MAX_STAGE_SECONDS, valid_rate};
 pub(crate) use post_processor::JmesPath;
 pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
     Body, CacheOptions, ClientOptions, Credentials, Multipart, Origin, Part, PartContent,
     Redirects, Request, Resources, Timeouts, Url, UrlError, target,
 };
+pub(crate) use scope::Changes;
 pub use scope::{Scope, State, Values};
+pub use script::{
+    AfterScripts, Installation, ScriptElement, ScriptId, ScriptRole, ScriptStep, Scripts,
+};
+pub use stream::{EventsEnd, Exchange, Outgoing, Stream, StreamKind};
 pub use text::{Function, Text, TextPart};
+pub use tls_identity::{TlsError, TlsIdentity};
 
 use regex::bytes::Regex;
 use std::collections::BTreeSet;
@@ -61,7 +80,7 @@ pub struct CounterId(pub u32);
 pub struct FeederId(pub u32);
 
 /// Name of the variable with the success of the last sample, as in JMeter.
-const LAST_SUCCESS: &str = "JMeterThread.last_sample_ok";
+pub(crate) const LAST_SUCCESS: &str = "JMeterThread.last_sample_ok";
 
 /// A complete load.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +98,8 @@ pub struct Program {
     pub variables: Vec<String>,
     /// Initial values of variables, rendered once for all users, in this order.
     pub initial: Vec<(Variable, Text)>,
+    /// Functions that the helper JVM evaluates, each before the initial value with this index.
+    pub initial_functions: Vec<(usize, ScriptId)>,
     /// Rows for users.
     pub feeders: Vec<Arc<Feeder>>,
     /// Counters.
@@ -94,10 +115,16 @@ pub struct Program {
     pub preset_cookies: Vec<PresetCookie>,
     /// Texts may name variables while the program runs, so that all of them have to be kept.
     pub dynamic_names: bool,
+    /// Scripts that run in the helper JVM.
+    pub scripts: Option<Arc<Scripts>>,
     /// A function reads the text of the last response.
     pub reads_responses: bool,
     /// Certificates of `https` targets are not verified (like JMeter, wrk and ab).
     pub insecure: bool,
+    /// Certificates of connections with TLS.
+    pub tls: TlsIdentity,
+    /// Client certificates of users; instead of the one of [`Self::tls`].
+    pub keystore: Option<Arc<Keystore>>,
 }
 
 /// Phase of a group.
@@ -133,6 +160,8 @@ pub struct Group {
     pub cookies: Cookies,
     /// Every iteration starts with new connections.
     pub new_user: bool,
+    /// Time for requests in flight after the end of the group; `None` is that of the run.
+    pub grace: Option<Duration>,
 }
 
 /// Behaviour after a failed sample (JMeter's "action to be taken after a sampler error").
@@ -217,6 +246,8 @@ pub enum Step {
         /// Checks of a sample that replaces those of the steps. It has their status and sizes, no
         /// head and no body.
         checks: Arc<[Check]>,
+        /// Scripts of such a sample.
+        scripts: Option<Arc<AfterScripts>>,
         /// The steps.
         steps: Vec<Step>,
     },
@@ -238,6 +269,8 @@ pub enum Step {
     SetByUser(Vec<Vec<(Variable, Text)>>),
     /// Sets the variables of the next row of a feeder.
     Feed(FeederId),
+    /// Runs a script: a pre-processor, a timer, or a function of a later step.
+    Script(ScriptStep),
     /// Sets the variable of a counter to its next value.
     Count(CounterId),
 }
@@ -274,6 +307,10 @@ pub enum Distribution {
     Normal,
     /// Poisson; the spread is the mean.
     Poisson,
+    /// Exponential; the spread is the mean.
+    Exponential,
+    /// Log-normal; the constant part is the median, the spread the standard deviation of the logarithm.
+    LogNormal,
 }
 
 impl Pause {
@@ -300,7 +337,7 @@ pub enum ThroughputOf {
 }
 
 /// Rows for variables.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Feeder {
     /// Name for messages.
     pub name: String,
@@ -316,6 +353,8 @@ pub struct Feeder {
     pub share: Share,
     /// Random rows, each chosen independently.
     pub random: bool,
+    /// The rows are those of this file instead.
+    pub file: Option<Box<RowsFile>>,
 }
 
 /// Scope of the position of a feeder or counter.
@@ -378,11 +417,12 @@ impl Program {
         u32::try_from(at).ok().map(Variable)
     }
 
-    /// Redirects requests from one origin to another.
-    pub fn retarget(&mut self, from: &Origin, to: &Origin) {
-        if from != to {
-            self.groups.iter_mut().for_each(|group| retarget(&mut group.steps, from, to));
+    /// Redirects requests from one origin to another. Returns the number of redirected requests.
+    pub fn retarget(&mut self, from: &Origin, to: &Origin) -> usize {
+        if from == to {
+            return 0;
         }
+        self.groups.iter_mut().map(|group| retarget(&mut group.steps, from, to)).sum()
     }
 
     /// Users of the main groups, if known; for consecutive groups the maximum.
@@ -452,6 +492,11 @@ impl Step {
         }
     }
 
+    /// Whether this is a transaction beside its samples.
+    pub(crate) fn is_additional_transaction(&self) -> bool {
+        matches!(self, Self::Transaction { parent_only: false, .. })
+    }
+
     /// Whether this is a sampler: a request or an action, after which controllers decide again.
     pub(crate) fn is_sampler(&self) -> bool {
         matches!(self, Self::Request(_) | Self::Local(_) | Self::Flow(_))
@@ -465,16 +510,20 @@ fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s Step>) {
     }
 }
 
-fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) {
+fn retarget(steps: &mut [Step], from: &Origin, to: &Origin) -> usize {
+    let mut count = 0;
     for step in steps {
         if let Step::Request(request) = step
             && let Url::Parts { origin, .. } = &mut Arc::make_mut(request).url
             && origin == from
         {
             *origin = to.clone();
+            count += 1;
         }
-        step.branches_mut().iter_mut().for_each(|steps| retarget(steps, from, to));
+        count +=
+            step.branches_mut().iter_mut().map(|steps| retarget(steps, from, to)).sum::<usize>();
     }
+    count
 }
 
 /// Compiles a regular expression; an error is one line.

@@ -7,10 +7,12 @@
 //! evaluates one long run whose beginning is cut off, as in published tests.
 
 pub mod fixed;
+mod paired;
 mod rounds;
 mod schedule;
 mod stabilise;
 
+pub use paired::{PairedRound, PairedRules};
 pub use rounds::{
     LoggedRound, MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stage,
 };

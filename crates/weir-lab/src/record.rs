@@ -4,9 +4,11 @@
 //! Every core has a [`Recorder`], which reports an [`Interval`] once per second. The intervals of
 //! all cores of the same second are added up.
 
+mod failures;
 mod machine;
 mod recorder;
 
+pub use failures::{Example, Exchange, FailureGroup, Failures};
 pub use recorder::Recorder;
 
 use crate::program::Label;
@@ -110,27 +112,8 @@ pub struct Interval {
     pub waits: u64,
     /// Largest step of the wall clock, in nanoseconds: the clock was set, or the machine suspended.
     pub clock_step: u64,
-    /// First failed samples of each label and kind.
-    pub first_errors: Vec<FirstError>,
-}
-
-/// A failed sample for the report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirstError {
-    /// Its label.
-    pub label: Label,
-    /// Its kind.
-    pub kind: ErrorKind,
-    /// End of the sample, in nanoseconds since the start of the run.
-    pub at: u64,
-    /// Status; 0 without a response.
-    pub status: u16,
-    /// The error.
-    pub message: String,
-    /// The URL.
-    pub url: String,
-    /// Beginning of the body of the response, as text.
-    pub body: String,
+    /// Failed samples by message.
+    pub failures: Failures,
 }
 
 /// Additional destination of each sample of a core, for instance a JTL writer.
@@ -177,12 +160,7 @@ impl Interval {
         self.clock_step = self.clock_step.max(other.clock_step);
         self.generator_cpu += other.generator_cpu;
         self.busiest_loop = self.busiest_loop.max(other.busiest_loop);
-        for error in &other.first_errors {
-            let same = |known: &&FirstError| (known.label, known.kind) == (error.label, error.kind);
-            if self.first_errors.iter().filter(same).count() < MAX_FIRST_ERRORS {
-                self.first_errors.push(error.clone());
-            }
-        }
+        self.failures.merge(&other.failures);
     }
 
     /// The sum of all labels except `leave_out`, which includes transactions: their requests have
@@ -264,9 +242,6 @@ impl Tally {
         self.response.as_ref().unwrap_or(&self.service)
     }
 }
-
-/// Largest number of failed samples of each label and kind.
-pub const MAX_FIRST_ERRORS: usize = 3;
 
 fn add(mine: &mut Histogram<u64>, other: &Histogram<u64>) {
     // Both have the same digits, and the target grows: no value is out of range.

@@ -4,11 +4,17 @@
 //! [`drawing`]). uPlot draws the charts over time with the embedded [`data`]. If weir was built
 //! without uPlot (see [`LIBRARY`]), the page explains how to add it.
 
+mod bars;
+mod charts;
 mod data;
 mod drawing;
+mod exports;
 mod html;
 mod page;
+mod sentence;
 mod tables;
+
+pub use charts::{bar_chart, overview_chart};
 
 use crate::results::{FolderError, StoredRun};
 use std::fs;

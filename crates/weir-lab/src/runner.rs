@@ -7,19 +7,29 @@
 //! Each case has its own server with its own port and data folder; only one server at a time is
 //! under load. The output of servers stays in the results folder, their data is deleted.
 
+mod affinity;
 mod backend;
+mod background;
+mod counters;
+mod deferred;
+mod foreign;
 mod idle;
 mod placeholders;
+mod prepare;
 mod process;
 mod round;
 mod server;
+mod usage;
+mod verify;
 
+use crate::agents::Agents;
 use crate::engine::{self, Control};
-use crate::measure::{Case, Measurement, NextRound, Settings};
-use crate::program::Origin;
+use crate::measure::{Case, Measurement, Method, NextRound, Settings, resized};
+use crate::program::{Origin, Program};
 use crate::results::{EventKind, Factor, Folder, FolderError, Run, Summary};
-use crate::scenario::{Cell, Idle, Scenario};
+use crate::scenario::{Cell, Restart, Scenario, set_rate};
 use backend::Backends;
+use prepare::SharedFolder;
 use server::{RunningServer, Servers};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -46,6 +56,8 @@ pub struct Options {
     pub io: engine::Io,
     /// Seed of random numbers.
     pub seed: u64,
+    /// Agents that generate the load, and have the scenario; `None` is this process.
+    pub agents: Option<Agents>,
 }
 
 /// Progress of a scenario.
@@ -53,8 +65,15 @@ pub struct Options {
 pub enum Step<'s> {
     /// Current activity, as text.
     Activity(&'s str),
-    /// A round starts: its case and number.
-    Round(&'s str),
+    /// A round starts.
+    Round {
+        /// Its case; empty if there is only one.
+        case: &'s str,
+        /// Its case and number.
+        name: &'s str,
+        /// Its program.
+        program: &'s Program,
+    },
     /// Progress of the engine.
     Load(&'s engine::Event<'s>),
 }
@@ -81,9 +100,12 @@ struct Runner<'r> {
     base: Origin,
     servers: Servers,
     backends: Backends,
+    shared: SharedFolder,
     start: Instant,
     /// The last loaded server, until its queues are empty.
     last_loaded: Option<RunningServer>,
+    /// Cells whose servers are verified and warm.
+    prepared: Vec<usize>,
     /// Reason of an early end.
     end_reason: &'static str,
 }
@@ -108,6 +130,8 @@ pub fn run(
         case_order: scenario.order,
         seed: options.seed,
         thresholds: scenario.thresholds.clone(),
+        stop: scenario.stop.clone(),
+        bars: scenario.bars.clone(),
         quick: options.quick,
     };
     let measurement = Measurement::new(settings, cases(&scenario.cells), folder);
@@ -116,6 +140,7 @@ pub fn run(
         // The URL was checked when the scenario was read.
         return Ok((Summary::default(), options.folder.clone()));
     };
+    let shared = SharedFolder::new(&servers_folder);
     let mut runner = Runner {
         scenario,
         options,
@@ -123,15 +148,23 @@ pub fn run(
         watch,
         measurement,
         base: base.clone(),
-        servers: Servers::new(&options.weir, &servers_folder, base),
-        backends: Backends::new(&options.weir, &servers_folder),
+        servers: Servers::new(&options.weir, &servers_folder, shared.path(), base),
+        backends: Backends::new(&options.weir, &servers_folder, shared.path()),
+        shared,
         start: Instant::now(),
         last_loaded: None,
+        prepared: Vec::new(),
         end_reason: "interrupted",
     };
+    runner.prepare_run()?;
     while !runner.control.is_stopped() {
         let Some(next) = runner.measurement.next_round() else { break };
         runner.run_round(next)?;
+        if let Some(why) = runner.measurement.stop_reason(next.cell).map(str::to_owned) {
+            let time = runner.now();
+            runner.measurement.stop_run(time, &why)?;
+            break;
+        }
     }
     if runner.control.is_stopped() {
         let time = runner.now();
@@ -139,7 +172,8 @@ pub fn run(
     }
     runner.servers.stop();
     runner.backends.stop();
-    let Runner { measurement, .. } = runner;
+    let Runner { measurement, shared, .. } = runner;
+    drop(shared);
     let run = Run { ended: now_text(), ..options.run.clone() };
     Ok(measurement.finish(&run, options.baseline.as_deref())?)
 }
@@ -157,6 +191,8 @@ fn cases(cells: &[Cell]) -> Vec<Case> {
         case.cell.attributes = cell.attributes.clone();
         case.cell.attributes.users = cell.attributes.users.or_else(|| cell.program.users());
         case.block = block;
+        (case.contender, case.load) = (cell.contender_name(), cell.load_name());
+        case.values.clone_from(&cell.values);
         case
     };
     cells.map(case).collect()
@@ -172,11 +208,29 @@ impl Runner<'_> {
         self.measurement.event(self.now(), Some(cell), kind, text)
     }
 
+    /// Runs the commands that precede all servers. Without them, there is nothing to measure.
+    fn prepare_run(&mut self) -> Result<(), RunError> {
+        let Scenario { prepare, folder, cells, .. } = self.scenario;
+        if !prepare.is_empty() {
+            (self.watch)(&Step::Activity("preparing"));
+        }
+        let Err(why) = self.shared.prepare(prepare, folder, self.control) else { return Ok(()) };
+        if self.control.is_stopped() {
+            return Ok(());
+        }
+        self.measurement.event(self.now(), None, EventKind::Error, why.clone())?;
+        (0..cells.len()).for_each(|cell| self.measurement.fail_case(cell, &why));
+        Ok(())
+    }
+
     /// Prepares and runs one round of a case.
     fn run_round(&mut self, next: NextRound) -> Result<(), RunError> {
-        let cell = &self.scenario.cells[next.cell];
-        let server = match self.start_server(next.cell, cell) {
-            Ok(server) => server,
+        let ready = self.prepare(next.cell).and_then(|server| {
+            let program = self.program(next)?;
+            Ok((server, program))
+        });
+        let (server, program) = match ready {
+            Ok(ready) => ready,
             // A signal ends every wait.
             Err(_) if self.control.is_stopped() => return Ok(()),
             Err(why) => {
@@ -189,21 +243,103 @@ impl Runner<'_> {
         if self.control.is_stopped() {
             return Ok(());
         }
-        self.round(next, &server, undrained)?;
-        self.last_loaded = Some(server);
+        let restarts = server.start.is_some();
+        match self.scenario.cells[next.cell].generator {
+            Some(generator) => {
+                let mut program = program;
+                server.retarget(&mut program, &self.base);
+                self.foreign_round(next, &program, generator, &server)?;
+            }
+            None => self.round(next, program, &server, undrained)?,
+        }
+        // A server whose deferred work is part of the round is idle.
+        self.last_loaded = Some(server).filter(|_| !restarts && !self.has_deferred());
+        if restarts {
+            self.stop_server(next.cell);
+        }
         Ok(())
+    }
+
+    /// Stops the server of a cell.
+    fn stop_server(&mut self, index: usize) {
+        let cell = &self.scenario.cells[index];
+        if let Some(server) = self.scenario.server_of(cell) {
+            self.servers.stop_one(&server::key(server, index, cell));
+        }
+    }
+
+    /// Provides the ready server of a cell, verified and warm. With rounds of all cases, the servers of
+    /// all cases of the load are running before the first round.
+    fn prepare(&mut self, index: usize) -> Result<RunningServer, String> {
+        let cells = &self.scenario.cells;
+        let is_paired = matches!(self.scenario.method, Method::Paired(_));
+        if is_paired && !self.prepared.contains(&index) {
+            let same_load = (0..cells.len()).filter(|at| cells[*at].values == cells[index].values);
+            let runs_between_rounds = |at: &usize| {
+                let server = self.scenario.server_of(&cells[*at]);
+                server.is_some_and(|server| server.restart != Restart::Round)
+            };
+            for at in same_load
+                .filter(|at| *at != index && self.measurement.is_open(*at))
+                .filter(runs_between_rounds)
+                .collect::<Vec<_>>()
+            {
+                // The error is that of the other case, in its first round.
+                let _ = self.start_server(at, &cells[at]);
+            }
+        }
+        let cell = &cells[index];
+        let port = cell.contender.as_ref().and_then(|contender| contender.port.as_deref());
+        let server = self.start_server(index, cell)?.at_port(port)?;
+        if !self.prepared.contains(&index) {
+            self.prepared.push(index);
+            if is_paired || !cell.verify.is_empty() || cell.probes.is_some() {
+                (self.watch)(&Step::Activity("verifying the response"));
+                self.verify(cell, &server)?;
+            }
+            if let Method::Paired(rules) = &self.scenario.method {
+                (self.watch)(&Step::Activity("warming up"));
+                self.warm_up(index, rules.warm_up, &server)?;
+            }
+        }
+        Ok(server)
+    }
+
+    /// The program of a round, with its size and rate.
+    fn program(&mut self, next: NextRound) -> Result<Program, String> {
+        let cell = &self.scenario.cells[next.cell];
+        let mut program = resized(&cell.program, next.round.size);
+        if let Some(rate) = self.measured_rate(cell)? {
+            set_rate(&mut program, rate);
+            self.measurement.set_rate(next.cell, &program);
+        }
+        Ok(program)
+    }
+
+    /// The rate of a cell, if it is a share of a measured one.
+    fn measured_rate(&self, cell: &Cell) -> Result<Option<f64>, String> {
+        let Some(rate) = &cell.rate else { return Ok(None) };
+        let lowest = self.measurement.lowest_rate(&rate.of).ok_or_else(|| {
+            "its rate is unknown: the load whose rate it depends on has no valid round".to_owned()
+        })?;
+        Ok(Some((lowest * rate.fraction).round().max(1.0)))
     }
 
     /// Provides the ready server of a cell, and its backend.
     fn start_server(&mut self, index: usize, cell: &Cell) -> Result<RunningServer, String> {
         let cells = &self.scenario.cells;
-        let Some(server) = &self.scenario.server else {
+        let Some(server) = self.scenario.server_of(cell) else {
             self.backends.ensure(cell.backend.as_ref(), self.control)?;
             return Ok(RunningServer::existing_server(self.base.clone()));
         };
-        let open = |at: &usize| self.measurement.is_open(*at);
-        let needed: Vec<_> =
-            (0..cells.len()).filter(open).map(|at| server::key(server, at, &cells[at])).collect();
+        // A complete round of all cases may be repeated.
+        let may_repeat = matches!(self.scenario.method, Method::Paired(_));
+        let open = |at: &usize| {
+            let is_of_round = may_repeat && cells[*at].values == cell.values;
+            is_of_round || self.measurement.is_open(*at)
+        };
+        let key_of = |at| Some(server::key(self.scenario.server_of(&cells[at])?, at, &cells[at]));
+        let needed: Vec<_> = (0..cells.len()).filter(open).filter_map(key_of).collect();
         if self.servers.stop_unneeded(&needed) {
             // The stopped server may be the last loaded one.
             self.last_loaded = None;
@@ -223,36 +359,13 @@ impl Runner<'_> {
         (self.watch)(&Step::Activity(&format!("starting {name}")));
         let live = self
             .servers
-            .start(server, key, address.as_deref(), self.control)
+            .start(server, key, address.as_ref(), self.control)
             .map_err(|why| format!("{name} did not start: {why}"))?;
         let text = format!("{name} started at {}", live.origin.authority());
         // A write error is reported by the next event.
         let _ = self.event(index, EventKind::Started, text);
+        self.set_up(cell, &live)?;
         Ok(live)
-    }
-
-    /// Waits until the last loaded server and the next one are idle. Returns `true` after a
-    /// timeout.
-    fn drain(&mut self, next: &RunningServer) -> bool {
-        let before = self.last_loaded.take();
-        let first = before.is_none();
-        let mut undrained = false;
-        for live in before.iter().chain([next]) {
-            // A server without previous load is idle.
-            if first && matches!(self.scenario.idle, Idle::Time(_)) {
-                continue;
-            }
-            let metrics = self.scenario.observe.metrics.as_deref();
-            let wait = idle::Wait::new(&self.scenario.idle, live, metrics);
-            if wait.is_long() {
-                (self.watch)(&Step::Activity("waiting until the server is idle"));
-            }
-            undrained |= !wait.until_idle(DRAIN_TIMEOUT, self.control);
-            if matches!(self.scenario.idle, Idle::Time(_)) {
-                break;
-            }
-        }
-        undrained
     }
 }
 

@@ -1,5 +1,6 @@
 //! Samples: results of requests.
 
+use crate::grpc::Status;
 use crate::program::Label;
 
 /// One sample: a request, or a transaction of several.
@@ -129,6 +130,38 @@ pub enum ErrorKind {
     /// 500 to 599 except those above.
     #[strum(serialize = "http_5xx")]
     Http5xx,
+    /// A gRPC call with this status, likewise for those below.
+    GrpcCancelled,
+    /// 2.
+    GrpcUnknown,
+    /// 3.
+    GrpcInvalidArgument,
+    /// 4, also by the client.
+    GrpcDeadlineExceeded,
+    /// 5.
+    GrpcNotFound,
+    /// 6.
+    GrpcAlreadyExists,
+    /// 7.
+    GrpcPermissionDenied,
+    /// 8.
+    GrpcResourceExhausted,
+    /// 9.
+    GrpcFailedPrecondition,
+    /// 10.
+    GrpcAborted,
+    /// 11.
+    GrpcOutOfRange,
+    /// 12.
+    GrpcUnimplemented,
+    /// 13.
+    GrpcInternal,
+    /// 14.
+    GrpcUnavailable,
+    /// 15.
+    GrpcDataLoss,
+    /// 16.
+    GrpcUnauthenticated,
     /// A check failed.
     Check,
     /// Samples of the transaction failed.
@@ -160,6 +193,29 @@ impl ErrorKind {
         }
     }
 
+    /// The kind of an unsuccessful status of gRPC; a successful one fails by a check.
+    pub fn from_grpc(status: Status) -> Self {
+        match status {
+            Status::Ok => Self::Check,
+            Status::Cancelled => Self::GrpcCancelled,
+            Status::Unknown => Self::GrpcUnknown,
+            Status::InvalidArgument => Self::GrpcInvalidArgument,
+            Status::DeadlineExceeded => Self::GrpcDeadlineExceeded,
+            Status::NotFound => Self::GrpcNotFound,
+            Status::AlreadyExists => Self::GrpcAlreadyExists,
+            Status::PermissionDenied => Self::GrpcPermissionDenied,
+            Status::ResourceExhausted => Self::GrpcResourceExhausted,
+            Status::FailedPrecondition => Self::GrpcFailedPrecondition,
+            Status::Aborted => Self::GrpcAborted,
+            Status::OutOfRange => Self::GrpcOutOfRange,
+            Status::Unimplemented => Self::GrpcUnimplemented,
+            Status::Internal => Self::GrpcInternal,
+            Status::Unavailable => Self::GrpcUnavailable,
+            Status::DataLoss => Self::GrpcDataLoss,
+            Status::Unauthenticated => Self::GrpcUnauthenticated,
+        }
+    }
+
     /// Index in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
@@ -167,6 +223,37 @@ impl ErrorKind {
 }
 
 impl Sample<'_> {
+    /// A successful sample without bytes and texts, of a user of a group, from `start` to `end`: every
+    /// kind of sample sets what it has besides.
+    #[inline]
+    #[must_use]
+    pub fn of(label: Label, (group, user): (usize, u32), (start, end): (u64, u64)) -> Self {
+        Self {
+            label,
+            group: group as u32,
+            user,
+            intended: start,
+            start,
+            connect: 0,
+            first_byte: end,
+            end,
+            idle: 0,
+            outcome: Outcome::Ok,
+            status: 0,
+            received: 0,
+            body: 0,
+            decoded: 0,
+            sent: 0,
+            message: "",
+            check: "",
+            url: "",
+            content_type: "",
+            group_users: 0,
+            all_users: 0,
+            transaction: false,
+        }
+    }
+
     /// From the actual send to the end, nanoseconds.
     pub fn service(&self) -> u64 {
         self.end.saturating_sub(self.start)

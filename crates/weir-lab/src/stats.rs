@@ -17,7 +17,7 @@ pub use change::{WarmUpTrend, warm_up_trend};
 pub use contrast::{Effects, Equivalence, Ratio, contrast, effects, equivalence, ratio};
 pub use rank::{Ranks, mann_whitney};
 pub use resample::bootstrap_ratio;
-pub use spread::{Spread, local_variation, mean_interval, spread};
+pub use spread::{Spread, local_variation, mean_interval, median, spread};
 pub use steady::{Truncation, mser5};
 pub use trend::{Trend, mann_kendall};
 

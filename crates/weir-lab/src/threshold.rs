@@ -9,6 +9,7 @@
 //! `<=`, `>`, `>=`, `=`. Times have a unit: `us`, `ms`, `s` or `m`.
 
 use crate::figures::{LabelFigures, Times};
+use crate::validity::Violation;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -111,17 +112,44 @@ impl Threshold {
     /// label without samples does not meet it.
     #[must_use]
     pub fn check(&self, cell: &str, labels: &[LabelFigures]) -> ThresholdResult {
-        let figures = match &self.label {
-            None => labels.first(),
-            Some(label) => labels.iter().skip(1).find(|figures| figures.label == *label),
-        };
-        let found = figures.and_then(|figures| self.metric.of(figures));
+        let found = self.figures(labels).and_then(|figures| self.metric.of(figures));
         ThresholdResult {
             threshold: self.text.clone(),
             cell: cell.to_owned(),
             met: found.is_some_and(|found| (self.operator)(&found, &self.value)),
             found: found.map_or_else(|| "no sample".to_owned(), |found| self.metric.show(found)),
             about_errors: matches!(self.metric, Metric::ErrorRate | Metric::Errors),
+        }
+    }
+}
+
+impl Threshold {
+    /// Whether the condition is true for the `labels` of a second, of which the first one is the total,
+    /// and the measured value as text. `None` without samples; counts and rates are 0 then.
+    pub(crate) fn holds(&self, labels: &[LabelFigures]) -> Option<(bool, String)> {
+        let counts = matches!(self.metric, Metric::Errors | Metric::Samples | Metric::Rate);
+        let found = self.metric.of(self.figures(labels)?).or(counts.then_some(0.0))?;
+        Some(((self.operator)(&found, &self.value), self.metric.show(found)))
+    }
+
+    /// The violation of a percentile with fewer samples than one is expected above it: the largest
+    /// sample stands for it then.
+    #[must_use]
+    pub fn too_few_samples(&self, labels: &[LabelFigures]) -> Option<Violation> {
+        let Metric::Time { name, .. } = &self.metric else { return None };
+        let percentile: f64 = name.strip_prefix('p')?.parse().ok()?;
+        // A rounding error is no sample.
+        let needed = (100.0 / (100.0 - percentile) - 1e-6).ceil() as u64;
+        let samples = self.figures(labels)?.samples;
+        let threshold = self.text.clone();
+        (samples < needed).then_some(Violation::TooFewSamples { threshold, samples, needed })
+    }
+
+    /// The figures that the threshold is about.
+    fn figures<'f>(&self, labels: &'f [LabelFigures]) -> Option<&'f LabelFigures> {
+        match &self.label {
+            None => labels.first(),
+            Some(label) => labels.iter().skip(1).find(|figures| figures.label == *label),
         }
     }
 }

@@ -176,6 +176,16 @@ pub enum Violation {
     #[serde(rename = "nothing")]
     #[error("no request got a response")]
     NoResponse,
+    /// A threshold on a percentile rests on fewer samples than the percentile needs.
+    #[error("{threshold} needs {needed} samples, there are {samples}")]
+    TooFewSamples {
+        /// The threshold.
+        threshold: String,
+        /// Samples.
+        samples: u64,
+        /// Samples of which one is expected above the percentile.
+        needed: u64,
+    },
     /// Queues were not empty before the round.
     #[error("queues were not empty before the round")]
     Undrained,
@@ -187,14 +197,41 @@ pub enum Violation {
         /// Requests counted by the server.
         counted: u64,
     },
+    /// One of several generators influenced the figures.
+    #[error("agent {agent}: {reason}")]
+    Agent {
+        /// Its address.
+        agent: String,
+        /// The reason.
+        reason: String,
+    },
 }
 
 impl Violation {
+    /// Whether the generator itself is concerned: with several generators, each is judged alone.
+    #[must_use]
+    pub fn is_of_generator(&self) -> bool {
+        matches!(
+            self,
+            Self::SendLag { .. }
+                | Self::Generator { .. }
+                | Self::Stalled { .. }
+                | Self::Starved { .. }
+                | Self::ClockStep { .. }
+        )
+    }
+
     /// Whether only responses of the server are concerned: error counts are valid even if latencies
     /// are not.
     #[must_use]
     pub fn is_server_error(&self) -> bool {
         matches!(self, Self::Errors { .. } | Self::NoResponse)
+    }
+
+    /// Whether the generator, an agent or the machine influenced the figures, not the server.
+    #[must_use]
+    pub fn is_outside_server(&self) -> bool {
+        self.is_of_generator() || matches!(self, Self::Steal { .. } | Self::Agent { .. })
     }
 }
 

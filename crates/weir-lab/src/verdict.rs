@@ -64,6 +64,8 @@ pub struct VerdictInput<'a> {
     pub violations: &'a [Violation],
     /// Why the protocol found no steady state.
     pub unstable: Option<&'a str>,
+    /// The condition of `stop` that ended the run.
+    pub stopped: Option<&'a str>,
     /// Results of the thresholds.
     pub thresholds: &'a [ThresholdResult],
     /// Reduced rounds.
@@ -73,7 +75,8 @@ pub struct VerdictInput<'a> {
 /// The verdict on a case, and its reasons.
 ///
 /// INVALID has priority, because no other verdict can rest on invalid figures. Exception: if errors
-/// are the only violation, and a threshold on errors was not met, the verdict is FAIL.
+/// are the only violation, and a threshold on errors was not met, the verdict is FAIL. So is that of a
+/// run that a condition of `stop` ended, unless generator or machine influenced the condition.
 #[must_use]
 pub fn judge(input: &VerdictInput<'_>) -> (Verdict, Vec<String>) {
     let missed: Vec<&ThresholdResult> =
@@ -82,6 +85,12 @@ pub fn judge(input: &VerdictInput<'_>) -> (Verdict, Vec<String>) {
         |result: &&ThresholdResult| format!("{} is not met: {}", result.threshold, result.found);
     let of_server = input.violations.iter().all(Violation::is_server_error);
     let failed = of_server && missed.iter().any(|result| result.about_errors);
+    if let Some(stopped) = input.stopped {
+        let invalid = input.violations.iter().any(Violation::is_outside_server);
+        let reasons = input.violations.iter().map(ToString::to_string);
+        let reasons = std::iter::once(stopped.to_owned()).chain(reasons).collect();
+        return (if invalid { Verdict::Invalid } else { Verdict::Fail }, reasons);
+    }
     if !input.violations.is_empty() {
         let mut reasons: Vec<String> = input.violations.iter().map(ToString::to_string).collect();
         if failed {
@@ -117,7 +126,7 @@ mod tests {
         unstable: Option<&str>,
         thresholds: &[ThresholdResult],
     ) -> Verdict {
-        judge(&VerdictInput { violations, unstable, thresholds, quick: false }).0
+        judge(&VerdictInput { violations, unstable, thresholds, ..VerdictInput::default() }).0
     }
 
     #[test]
@@ -133,6 +142,20 @@ mod tests {
         assert_eq!(verdict(&errors, None, &[result(false, true)]), Verdict::Fail);
         assert_eq!(verdict(&errors, None, &[result(false, false)]), Verdict::Invalid);
         assert_eq!(verdict(&both, None, &[result(false, true)]), Verdict::Invalid);
+    }
+
+    #[test]
+    fn a_stopped_run_fails_unless_the_generator_was_disturbed() {
+        let stopped = |violations: &[Violation]| {
+            let stopped = Some("error-rate>5% for 10s");
+            judge(&VerdictInput { violations, stopped, ..VerdictInput::default() })
+        };
+        assert_eq!(stopped(&[]).0, Verdict::Fail);
+        let dropped = [Violation::Dropped { iterations: 7 }];
+        let (verdict, reasons) = stopped(&dropped);
+        assert_eq!((verdict, reasons[0].as_str()), (Verdict::Fail, "error-rate>5% for 10s"));
+        assert_eq!(reasons.len(), 2);
+        assert_eq!(stopped(&[Violation::Steal { share: 0.2 }]).0, Verdict::Invalid);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod unbilled;
 use super::*;
 use crate::bucket::OTHER;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weir_journal::{
     BodyMetadata, CallRecord, Completed, Journal, Lane, Outcome, Received, counted,
@@ -14,8 +14,15 @@ use weir_model::{Amount, Counts, stage};
 use weir_store::clock;
 
 const SECOND: u64 = 1_000_000;
-/// 2026-11-21, midnight.
-const MIDNIGHT: u64 = 1_795_219_200;
+/// The midnight that was last (UTC), in seconds since 1970: counts of minutes are kept for 40 days, so
+/// a date that stands here would be too old one day.
+fn midnight() -> u64 {
+    static MIDNIGHT: OnceLock<u64> = OnceLock::new();
+    *MIDNIGHT.get_or_init(|| {
+        let now = clock::now().as_secs();
+        now - now % 86_400
+    })
+}
 
 const COUNTED: u8 = counted::RULE;
 
@@ -116,9 +123,9 @@ fn by_step(rows: &[Row]) -> BTreeMap<u64, u64> {
 fn calls_are_added_up_by_what_is_asked_for() {
     let mut bench = Bench::new();
     for minute in 0..90 {
-        bench.record(call(MIDNIGHT + minute * 60, if minute % 3 == 0 { "acme" } else { "beta" }));
+        bench.record(call(midnight() + minute * 60, if minute % 3 == 0 { "acme" } else { "beta" }));
     }
-    let (received, end) = call(MIDNIGHT + 60, "acme");
+    let (received, end) = call(midnight() + 60, "acme");
     bench.record((received, Completed { status: 404, stages: &[(stage::TOTAL, 9000)], ..end }));
     bench.record((Received { api: "site", plan: "", consumer: "", ..received }, end));
 
@@ -140,10 +147,10 @@ fn calls_are_added_up_by_what_is_asked_for() {
     assert_eq!(by(&[Group::Plan, Group::Api]).len(), 2);
 
     let hours = bench.usage(&Usage { step: Some(3600), ..Usage::default() });
-    assert_eq!(by_step(&hours), BTreeMap::from([(MIDNIGHT, 62), (MIDNIGHT + 3600, 30)]));
+    assert_eq!(by_step(&hours), BTreeMap::from([(midnight(), 62), (midnight() + 3600, 30)]));
     let part = Usage {
-        from: MIDNIGHT + 600,
-        to: Some(MIDNIGHT + 4000),
+        from: midnight() + 600,
+        to: Some(midnight() + 4000),
         consumer: Some("acme".to_owned()),
         ..Usage::default()
     };
@@ -152,7 +159,8 @@ fn calls_are_added_up_by_what_is_asked_for() {
         bench.usage(&part)[0].calls,
         (10..67).filter(|minute| minute % 3 == 0).count() as u64
     );
-    let minutes = bench.usage(&Usage { step: Some(60), to: Some(MIDNIGHT + 120), ..part.clone() });
+    let minutes =
+        bench.usage(&Usage { step: Some(60), to: Some(midnight() + 120), ..part.clone() });
     assert_eq!(minutes, []);
     let bad = bench.open().0.usage(&Usage { step: Some(7), ..Usage::default() });
     assert!(matches!(bad, Err(UsageError::Step)));
@@ -196,11 +204,11 @@ fn every_kind_of_call_counts_as_configured() {
     ];
     for (name, make, counts) in kinds {
         let mut bench = Bench::new();
-        let mut special = call(MIDNIGHT, "acme");
+        let mut special = call(midnight(), "acme");
         make(&mut special);
         bench.record(special);
-        bench.record(call(MIDNIGHT, "acme"));
-        let (mut uncounted, end) = call(MIDNIGHT, "acme");
+        bench.record(call(midnight(), "acme"));
+        let (mut uncounted, end) = call(midnight(), "acme");
         uncounted.counted = 0;
         bench.record((uncounted, end));
         bench.settings.counts = none;
@@ -217,12 +225,12 @@ fn every_kind_of_call_counts_as_configured() {
 #[test]
 fn a_resubmission_counts_where_its_route_says_that_it_is_billed() {
     let mut bench = Bench::new();
-    let (again, end) = call(MIDNIGHT, "acme");
+    let (again, end) = call(midnight(), "acme");
     let again = Received { resubmission_of: [7; 16], ..again };
     bench.record((again, end));
     assert_eq!(bench.total(), 0);
     let counted = again.counted | counted::BILLED;
-    let (_, end) = call(MIDNIGHT, "acme");
+    let (_, end) = call(midnight(), "acme");
     bench.record((Received { counted, ..again }, end));
     assert_eq!(bench.total(), 1);
 }
@@ -234,7 +242,7 @@ fn nothing_is_counted_twice_or_left_out_however_it_ends() {
     let (mut monitor, mut counter) = bench.open();
     for _ in 0..60 {
         for _ in 0..fastrand::usize(..400) {
-            bench.record(call(MIDNIGHT + fastrand::u64(..100_000), "acme"));
+            bench.record(call(midnight() + fastrand::u64(..100_000), "acme"));
             recorded += 1;
         }
         match fastrand::u8(..6) {
@@ -259,15 +267,15 @@ fn a_clock_that_goes_back_and_ahead_puts_calls_where_they_say() {
     let times = [0, 7200, 30, 86_400 * 3, 7205, 3599, 60, 86_399];
     let mut expected = BTreeMap::new();
     for at in times {
-        bench.record(call(MIDNIGHT + at, "acme"));
-        *expected.entry(MIDNIGHT + at - at % 3600).or_insert(0) += 1;
+        bench.record(call(midnight() + at, "acme"));
+        *expected.entry(midnight() + at - at % 3600).or_insert(0) += 1;
         // Each is written by itself.
         bench.total();
     }
     let hours = bench.usage(&Usage { step: Some(3600), ..Usage::default() });
     assert_eq!(by_step(&hours), expected);
     let days = bench.usage(&Usage { step: Some(86_400), ..Usage::default() });
-    assert_eq!(by_step(&days), BTreeMap::from([(MIDNIGHT, 7), (MIDNIGHT + 3 * 86_400, 1)]));
+    assert_eq!(by_step(&days), BTreeMap::from([(midnight(), 7), (midnight() + 3 * 86_400, 1)]));
 }
 
 #[test]
@@ -279,7 +287,7 @@ fn beyond_the_limit_operations_and_then_everything_become_others() {
     for _ in 0..2 {
         for consumer in consumers {
             for operation in OPERATIONS {
-                let (received, end) = call(MIDNIGHT, consumer);
+                let (received, end) = call(midnight(), consumer);
                 bench.record((Received { operation, ..received }, end));
             }
         }
@@ -287,7 +295,7 @@ fn beyond_the_limit_operations_and_then_everything_become_others() {
         bench.total();
     }
     let (monitor, mut counter) = bench.open();
-    let (received, end) = call(MIDNIGHT + 86_400, "e");
+    let (received, end) = call(midnight() + 86_400, "e");
     bench.record((received, end));
     counter.catch_up().unwrap();
     let usage = Usage { by: vec![Group::Consumer, Group::Operation], ..Usage::default() };
@@ -313,7 +321,7 @@ fn what_was_dropped_is_never_counted_again() {
         ..Default::default()
     });
     for minute in 0..400 {
-        bench.record(call(MIDNIGHT - 86_400 * 30 + minute * 60, "acme"));
+        bench.record(call(midnight() - 86_400 * 30 + minute * 60, "acme"));
     }
     bench.total();
     let before = bench.usage(&Usage { step: Some(60), ..Usage::default() });
@@ -349,14 +357,14 @@ fn what_was_dropped_is_never_counted_again() {
 #[test]
 fn what_an_emptied_journal_had_is_never_counted_again() {
     let mut bench = Bench::new();
-    (0..3000).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    (0..3000).for_each(|_| bench.record(call(midnight(), "acme")));
     assert_eq!(bench.total(), 3000);
     for (round, more) in [(1, 10), (2, 3000)] {
         bench = bench.emptied();
-        (0..more).for_each(|_| bench.record(call(MIDNIGHT + round * 3600, "acme")));
+        (0..more).for_each(|_| bench.record(call(midnight() + round * 3600, "acme")));
         let total = bench.total();
         let rebuilt = bench.open().1.rebuild().unwrap();
-        assert!(rebuilt.from > MIDNIGHT, "{rebuilt:?}");
+        assert!(rebuilt.from > midnight(), "{rebuilt:?}");
         assert_eq!(bench.total(), total);
     }
     assert_eq!(bench.total(), 6010);
@@ -364,14 +372,14 @@ fn what_an_emptied_journal_had_is_never_counted_again() {
     let database = weir_store::open(bench.data.path()).unwrap();
     database.execute("UPDATE bucket SET calls = calls + 1000", []).unwrap();
     let rebuilt = bench.open().1.rebuild().unwrap();
-    assert_eq!((rebuilt.from, rebuilt.after), (MIDNIGHT + 3660, 3000), "{rebuilt:?}");
+    assert_eq!((rebuilt.from, rebuilt.after), (midnight() + 3660, 3000), "{rebuilt:?}");
 }
 
 #[test]
 fn a_lost_database_is_made_from_what_the_journal_has() {
     let mut bench = Bench::new();
     for _ in 0..2000 {
-        bench.record(call(MIDNIGHT, "acme"));
+        bench.record(call(midnight(), "acme"));
     }
     assert_eq!(bench.total(), 2000);
     for name in ["weir.db", "weir.db-wal", "weir.db-shm"] {
@@ -452,26 +460,26 @@ fn it_is_noted_which_minutes_others_are_to_be_told_of() {
         database.execute("DELETE FROM bucket_changed", []).unwrap();
         rows
     };
-    let old = (MIDNIGHT - 60, 1);
+    let old = (midnight() - 60, 1);
     bench.record(call(old.0, "acme"));
     bench.total();
     assert_eq!(changed(), [], "nobody wants to know");
-    database.execute("INSERT INTO bucket_cursor VALUES (1, ?1)", [MIDNIGHT]).unwrap();
+    database.execute("INSERT INTO bucket_cursor VALUES (1, ?1)", [midnight()]).unwrap();
     for at in [0, 70, 130] {
-        bench.record(call(MIDNIGHT + at, "acme"));
+        bench.record(call(midnight() + at, "acme"));
     }
     bench.record(call(old.0, "acme"));
     bench.total();
-    let all = [0, 60, 120].map(|at| (MIDNIGHT + at, 1));
+    let all = [0, 60, 120].map(|at| (midnight() + at, 1));
     assert_eq!(changed(), all);
-    bench.record(call(MIDNIGHT, "acme"));
+    bench.record(call(midnight(), "acme"));
     bench.total();
-    assert_eq!(changed(), [(MIDNIGHT, 2)]);
+    assert_eq!(changed(), [(midnight(), 2)]);
     // Counted again, only what has come out otherwise is told.
     let spoil = "UPDATE bucket SET amount = '7' WHERE step = 60 AND start IN (?1, ?2)";
-    database.execute(spoil, [MIDNIGHT + 60, old.0]).unwrap();
+    database.execute(spoil, [midnight() + 60, old.0]).unwrap();
     bench.open().1.rebuild().unwrap();
-    assert_eq!(changed(), [(MIDNIGHT + 60, 2)]);
+    assert_eq!(changed(), [(midnight() + 60, 2)]);
     bench.open().1.rebuild().unwrap();
     assert_eq!(changed(), []);
 }
@@ -489,7 +497,7 @@ fn it_is_known_until_when_all_is_counted() {
     // While something is left it stays where it is.
     let database = weir_store::open(bench.data.path()).unwrap();
     database.execute("UPDATE counted_until SET settled = 7", []).unwrap();
-    (0..100).for_each(|_| bench.record(call(MIDNIGHT, "acme")));
+    (0..100).for_each(|_| bench.record(call(midnight(), "acme")));
     let (monitor, mut counter) = bench.open();
     counter.step(10).unwrap();
     counter.write().unwrap();
@@ -505,7 +513,7 @@ fn prices_are_added_up_by_plan() {
         let bytes = i128::from(call.request_bytes + call.response_bytes);
         Charge { units: bytes << if call.plan == "gold" { 70 } else { 0 }, unbilled: 0 }
     }));
-    let (received, end) = call(MIDNIGHT, "acme");
+    let (received, end) = call(midnight(), "acme");
     bench.record((received, end));
     bench.record((received, end));
     bench.record((Received { plan: "tin", ..received }, end));

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use weir_http_client::{ConnectError, Connection, Incoming, Tls};
 
-pub(crate) use tls::{ClientCertificate, ClientTls, Trusted};
+pub(crate) use tls::{ClientCertificate, ClientTls, Trusted, settings as tls_settings};
 
 /// Largest response.
 const MAX_RESPONSE_BYTES: usize = 64 << 20;

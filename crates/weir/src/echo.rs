@@ -6,6 +6,7 @@
 
 mod connection;
 mod response;
+mod websocket;
 
 use crate::output;
 use anyhow::Context;

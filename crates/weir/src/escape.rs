@@ -6,7 +6,8 @@
 
 use std::fmt::Write;
 
-fn is_harmful(character: char) -> bool {
+/// Whether a terminal could obey the character.
+pub(crate) fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

@@ -14,6 +14,7 @@ mod escape;
 mod exit;
 mod findings;
 mod logins;
+mod otlp;
 mod output;
 mod serve;
 mod source;

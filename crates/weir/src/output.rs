@@ -3,6 +3,7 @@
 //! Errors on a closed pipe (`weir routes | head`) or a full disk behind a redirection are ignored.
 
 use crate::escape;
+use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
 use std::io::Write;
@@ -58,12 +59,23 @@ pub(crate) fn with_causes(error: &anyhow::Error) -> String {
 /// Whether standard error has colours: it is a terminal, unless `NO_COLOR` (<https://no-color.org>),
 /// `CLICOLOR_FORCE`, `CLICOLOR` (<https://bixense.com/clicolors/>) or `TERM` decide.
 pub(crate) fn color() -> bool {
-    AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
+    has_colors(&std::io::stderr())
 }
 
 /// Whether standard output has colours and bold text, likewise.
 pub(crate) fn styled() -> bool {
-    AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
+    has_colors(&std::io::stdout())
+}
+
+/// With `CI` set, anstream gives colours to each terminal, to a dumb one as well.
+fn has_colors<S: RawStream>(stream: &S) -> bool {
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    AutoStream::choice(stream) != ColorChoice::Never && (forced || supports_cursor())
+}
+
+/// Whether the terminal is known to obey more than line breaks.
+pub(crate) fn supports_cursor() -> bool {
+    std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb")
 }
 
 /// The width of the terminal that standard output is.

@@ -44,6 +44,19 @@ pub fn import_openapi(
     handler: &ImportHandler,
     compile: CompileSchemas,
 ) -> Result<Imported, Findings> {
+    read_described(file, |draft, description, _| {
+        written(draft, description, file, handler, compile)
+    })
+}
+
+/// Reads the document at `file` with the documents that it refers to.
+///
+/// # Errors
+/// The document cannot be read, or is not OpenAPI 3.0 or 3.1.
+pub(super) fn read_described<T>(
+    file: &Path,
+    with: impl FnOnce(&Draft, Description<'_>, &mut Diagnostics) -> Option<T>,
+) -> Result<T, Findings> {
     let mut report = Diagnostics::default();
     let named = quoted(&file.display().to_string());
     let text = format!("apis: {{imported: {{openapi: {named}}}}}\n");
@@ -55,15 +68,16 @@ pub fn import_openapi(
         &|_, _| None,
         &mut report,
     );
-    let imported = match &read {
-        Ok(draft) if !report.has_errors() => written(draft, file, handler, compile, &mut report),
+    let result = match &read {
+        Ok(draft) if !report.has_errors() => described(draft, file, &mut report)
+            .and_then(|description| with(draft, description, &mut report)),
         _ => None,
     };
     let (texts, files) = match read {
         Ok(draft) => (draft.texts, draft.files),
         Err(read) => read,
     };
-    imported.ok_or_else(|| Findings {
+    result.ok_or_else(|| Findings {
         list: report.finish(&texts),
         files,
         texts,
@@ -71,15 +85,22 @@ pub fn import_openapi(
     })
 }
 
+fn described<'d>(
+    draft: &'d Draft,
+    file: &Path,
+    report: &mut Diagnostics,
+) -> Option<Description<'d>> {
+    let api = draft.table("apis").first()?.value.get("openapi")?;
+    Description::open((&draft.described, &draft.texts), file, api, report)
+}
+
 fn written(
     draft: &Draft,
+    description: Description<'_>,
     file: &Path,
     handler: &ImportHandler,
     compile: CompileSchemas,
-    report: &mut Diagnostics,
 ) -> Option<Imported> {
-    let api = draft.table("apis").first()?.value.get("openapi")?;
-    let description = Description::open((&draft.described, &draft.texts), file, api, report)?;
     let mut writer = Writer {
         draft,
         description,
@@ -193,7 +214,7 @@ impl<'d> Writer<'d> {
             .collect();
         let name = name.trim_start_matches('-').to_owned();
         let name = if name.is_empty() { "api".to_owned() } else { name };
-        let (server, base) = self.server();
+        let (server, base) = self.description.server();
         let target = match handler {
             ImportHandler::Mock => None,
             ImportHandler::Upstream(given) => given.clone().or(server),
@@ -252,10 +273,12 @@ impl<'d> Writer<'d> {
             None => "reply: {status: 501}",
         }
     }
+}
 
+impl Description<'_> {
     /// The first server as a target, and its path as a base.
-    fn server(&self) -> (Option<String>, String) {
-        let url = self.description.top().get("servers").and_then(|servers| {
+    pub(super) fn server(&self) -> (Option<String>, String) {
+        let url = self.top().get("servers").and_then(|servers| {
             let first = servers.items().next()?;
             first.text("url")
         });

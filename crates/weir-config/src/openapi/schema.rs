@@ -77,8 +77,13 @@ impl<'d> Schemas<'d> {
     }
 
     /// The schema at a location as a self-contained value, for examples.
-    pub(crate) fn value(&self, at: &Cursor<'d>, report: &mut Diagnostics) -> Option<Value> {
-        let mut copy = Copy::new(&self.description, Direction::Response, report);
+    pub(crate) fn value(
+        &self,
+        at: &Cursor<'d>,
+        direction: Direction,
+        report: &mut Diagnostics,
+    ) -> Option<Value> {
+        let mut copy = Copy::new(&self.description, direction, report);
         copy.keep_examples = true;
         let value = copy.whole(at);
         (!copy.failed).then_some(value)
@@ -109,6 +114,8 @@ const SILENT: [&str; 14] = [
     "nullable",
 ];
 const EXAMPLES: [&str; 3] = ["example", "examples", "default"];
+/// Members for one direction only.
+const DIRECTED: [&str; 2] = ["readOnly", "writeOnly"];
 /// Members that change the meaning of references.
 const REFUSED: [&str; 4] = ["$id", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
@@ -203,7 +210,9 @@ impl<'c, 'd> Copy<'c, 'd> {
             }
             let value = match key {
                 "$ref" => continue,
-                _ if EXAMPLES.contains(&key) && self.keep_examples => self.raw(below.node),
+                _ if (EXAMPLES.contains(&key) || DIRECTED.contains(&key)) && self.keep_examples => {
+                    self.raw(below.node)
+                }
                 _ if EXAMPLES.contains(&key) || SILENT.contains(&key) || key.starts_with("x-") => {
                     continue;
                 }

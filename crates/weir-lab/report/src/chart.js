@@ -101,7 +101,7 @@ function timeChart(parent, key, title, unit, time, lines, show, more) {
 function spectrumChart(parent, lines) {
   lines = lines.filter((line) => line.points.length > 1);
   if (lines.length === 0) return null;
-  const figure = frame(parent, "Percentile spectrum", "of what was measured");
+  const figure = frame(parent, "Percentiles", "of the measured interval; each nine is as wide as the one before");
   const below = lines.flatMap((line) => line.points.map((point) => point[0])).filter((found) => found < 100);
   const end = 2 / (1 - Math.max(0, ...below) / 100);
   // The last sample is at 100 %, which is nowhere on this axis: it stands at its end.

@@ -3,13 +3,26 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const place = document.getElementById("charts");
 const choose = document.getElementById("choose");
+const label = document.getElementById("label");
 let charts = [];
+
+/** The case that is chosen. */
+function chosen() {
+  return data.cells[choose ? +choose.value : 0];
+}
+
+/** Offers the labels of the case; one label alone is all requests. */
+function offerLabels() {
+  const labels = chosen()?.labels ?? [];
+  label.replaceChildren(...labels.map((found, at) => new Option(at === 0 ? "all" : found.name, at)));
+  document.getElementById("labels").hidden = labels.length < 3;
+}
 
 function draw() {
   for (const chart of charts) chart.destroy();
   place.replaceChildren();
-  const cell = data.cells[choose ? +choose.value : 0];
-  charts = cell && cell.time.length > 0 ? drawCell(place, cell, data.observed) : [];
+  const cell = chosen();
+  charts = cell && cell.time.length > 0 ? drawCell(place, cell, +label.value, data.observed) : [];
   if (charts.length === 0) {
     const note = document.createElement("p");
     note.className = "notice";
@@ -26,6 +39,8 @@ addEventListener("resize", () => {
     for (const chart of charts) chart.setSize({ width: chart.root.parentElement.clientWidth, height: chart.height });
   }, 100);
 });
-if (choose) choose.addEventListener("change", draw);
+if (choose) choose.addEventListener("change", () => { offerLabels(); draw(); });
+label.addEventListener("change", draw);
+offerLabels();
 initTheme(draw);
 draw();

@@ -3,23 +3,17 @@
 /** Colours of kinds of failures, of processes and of gauges, in the order in which they come. */
 const TURN = ["c4", "c1", "c3", "c6", "c5", "c7", "c2", "c0"];
 
-/** Puts a gap where a round ends and the next one does not follow at once. */
+/** Where a round ends and the next one does not follow at once: nothing, so that lines are interrupted. */
 function withGaps(cell) {
-  const found = { ...cell, time: [], heat: [], values: {}, errors: {} };
-  const groups = ["values", "errors"];
-  for (const group of groups) for (const name of Object.keys(cell[group])) found[group][name] = [];
-  cell.time.forEach((time, at) => {
-    const gap = at > 0 && time - cell.time[at - 1] > 2.5 * cell.every;
-    if (gap) {
-      found.time.push(cell.time[at - 1] + 0.01);
-      found.heat.push({});
-      for (const group of groups) for (const values of Object.values(found[group])) values.push(null);
-    }
-    found.time.push(time);
-    found.heat.push(cell.heat[at]);
-    for (const group of groups) for (const name of Object.keys(cell[group])) found[group][name].push(cell[group][name][at]);
-  });
-  return found;
+  const gap = (at) => at > 0 && cell.time[at] - cell.time[at - 1] > 2.5 * cell.every;
+  const spread = (values, none) => values.flatMap((value, at) => (gap(at) ? [none, value] : [value]));
+  const all = (lists) => Object.fromEntries(Object.entries(lists).map(([name, values]) => [name, spread(values, null)]));
+  return {
+    ...cell,
+    time: cell.time.flatMap((time, at) => (gap(at) ? [cell.time[at - 1] + 0.01, time] : [time])),
+    heat: spread(cell.heat, {}),
+    labels: cell.labels.map((label) => ({ ...label, values: all(label.values), errors: all(label.errors) })),
+  };
 }
 
 /** What was observed, between two moments. */
@@ -62,11 +56,15 @@ function measured(cell) {
   };
 }
 
-/** Draws every chart of a case. */
-function drawCell(parent, whole, observed) {
+/** Labels that are drawn in one chart. */
+const MAX_LINES = 8;
+
+/** Draws every chart of a case; those of requests for one of its labels, of which the first is all of them. */
+function drawCell(parent, whole, at, observed) {
   const cell = withGaps(whole);
   const key = uPlot.sync("time");
-  const v = cell.values;
+  const label = cell.labels[at];
+  const v = label.values;
   const drawn = [];
   const shade = measured(whole);
   const chart = (...rest) => drawn.push(timeChart(parent, key, ...rest));
@@ -78,22 +76,50 @@ function drawCell(parent, whole, observed) {
     { name: "p50", values: v.p50, color: "p50" }, { name: "p95", values: v.p95, color: "p95" },
     { name: "p99", values: v.p99, color: "p99" }, { name: "Largest", values: v.max, color: "max" },
   ], milliseconds, { log: true, wide: true, shade });
-  drawn.push(heatChart(parent, key, cell));
-  const kinds = Object.entries(cell.errors).map(([name, values], at) => ({ name, values, color: TURN[at % TURN.length] }));
+  if (at === 0) {
+    drawn.push(heatChart(parent, key, cell));
+    drawLabels(chart, cell);
+  }
+  const kinds = Object.entries(label.errors).map(([name, values], turn) => ({ name, values, color: TURN[turn % TURN.length] }));
   chart("Failures", "samples a second, by kind", cell.time, kinds, short, { wide: true });
+  drawn.push(histogramChart(parent, label.histogram));
+  drawn.push(spectrumChart(parent, spectra(cell, at)));
+  const all = cell.labels[0].values;
   chart("Under way", "requests in flight, users", cell.time, [
-    { name: "In flight", values: v.in_flight, color: "c0" }, { name: "Users", values: v.users, color: "c5", dash: [6, 4] },
+    { name: "In flight", values: all.in_flight, color: "c0" }, { name: "Users", values: all.users, color: "c5", dash: [6, 4] },
   ], short);
   chart("On the wire", "bytes a second", cell.time, [
     { name: "Received", values: v.received, color: "c0" }, { name: "Bodies, decoded", values: v.decoded, color: "c2", dash: [6, 4] },
     { name: "Sent", values: v.sent, color: "c1" },
   ], sizes);
   drawObserved(chart, between(observed, cell.time[0], cell.time[cell.time.length - 1]));
-  drawn.push(spectrumChart(parent, [
-    { name: "Service", points: whole.service, color: "c0" },
-    { name: "Response, from the intended send", points: whole.response, color: "c1", dash: [6, 4] },
-  ]));
   return drawn.filter((found) => found !== null);
+}
+
+/** Lines of the labels with the most requests. */
+function ofLabels(cell, line) {
+  return cell.labels.slice(1, 1 + MAX_LINES).map((label, turn) => ({ name: label.name, color: "c" + turn, ...line(label) }));
+}
+
+/** Compares the labels over time. */
+function drawLabels(chart, cell) {
+  if (cell.labels.length < 3) return;
+  chart("Throughput by name", "requests a second", cell.time, ofLabels(cell, (label) => ({ values: label.values.rate })), short);
+  chart("95th percentile by name", "of the response time; logarithmic", cell.time,
+    ofLabels(cell, (label) => ({ values: label.values.p95 })), milliseconds, { log: true });
+}
+
+/** Spectra of a label; of all requests also those of each label. */
+function spectra(cell, at) {
+  const label = cell.labels[at];
+  const response = label.response.length > 0;
+  const lines = [
+    { name: response ? "Service time" : "Response time", points: label.service, color: "c0" },
+    { name: "Response time, from the due time", points: label.response, color: "c1", dash: [6, 4] },
+  ];
+  if (at > 0 || cell.labels.length < 3) return lines;
+  const others = ofLabels(cell, (found) => ({ points: found.response.length > 0 ? found.response : found.service }));
+  return [{ ...lines[response ? 1 : 0], name: "All", color: "text", dash: undefined }, ...others];
 }
 
 function drawObserved(chart, observed) {

@@ -20,4 +20,11 @@ function initTheme(changed) {
   });
   system.addEventListener("change", () => { label(); changed(); });
   label();
+  // Paper is white.
+  let before;
+  addEventListener("beforeprint", () => { before = root.dataset.theme ?? ""; root.dataset.theme = "light"; changed(); });
+  addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    changed();
+  });
 }

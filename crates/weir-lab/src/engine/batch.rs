@@ -3,7 +3,7 @@
 use super::arrivals::{self, Arrivals};
 use super::closed::{self, UserGroup, nanos};
 use super::event_loop::{Common, Loop};
-use super::{EngineError, Event, Options};
+use super::{EngineError, Event, Options, Part};
 use crate::program::{Executor, Phase, Program, Values};
 use crate::record::{Interval, Recorder, Sink};
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
 /// Groups that start at the same moment.
@@ -77,17 +78,32 @@ pub(super) struct Collector {
     pub(super) total: Interval,
     labels: usize,
     open: bool,
+    part: Option<EvaluatedPart>,
+}
+
+/// A part of the run that is evaluated separately.
+struct EvaluatedPart {
+    /// Its first second.
+    from: u64,
+    /// It was reported.
+    ramped: bool,
+    sum: Interval,
 }
 
 impl Collector {
     pub(super) fn new(labels: usize, loops: u32, open: bool) -> Self {
         let total = Interval::new(0, labels, open);
-        Self { loops, waiting: BTreeMap::new(), total, labels, open }
+        Self { loops, waiting: BTreeMap::new(), total, labels, open, part: None }
     }
 
     /// Adds the figures of a loop for one second.
     fn add(&mut self, interval: &Interval, watch: &mut dyn FnMut(&Event<'_>)) {
         self.total.add(interval, false);
+        if let Some(part) = &mut self.part
+            && interval.second >= part.from
+        {
+            part.sum.add(interval, false);
+        }
         let (labels, open) = (self.labels, self.open);
         let empty = || (Interval::new(interval.second, labels, open), 0);
         let (sum, parts) = self.waiting.entry(interval.second).or_insert_with(empty);
@@ -96,7 +112,8 @@ impl Collector {
         // Each loop reports its seconds in order: earlier seconds are complete, too.
         if *parts >= self.loops {
             let later = self.waiting.split_off(&(interval.second + 1));
-            for (_, (second, _)) in std::mem::replace(&mut self.waiting, later) {
+            for (at, (second, _)) in std::mem::replace(&mut self.waiting, later) {
+                self.ramped(at, watch);
                 watch(&Event::Second(&second));
             }
         }
@@ -109,16 +126,26 @@ impl Collector {
         }
     }
 
-    /// Starts a part of the run that is evaluated separately. Returns the sum up to now.
-    pub(super) fn start_part(&mut self) -> Interval {
-        std::mem::replace(&mut self.total, Interval::new(0, self.labels, self.open))
+    /// Reports the first second after the ramp-up of a part.
+    fn ramped(&mut self, second: u64, watch: &mut dyn FnMut(&Event<'_>)) {
+        let part = self.part.as_mut().filter(|part| !part.ramped);
+        if let Some(part) = part.filter(|part| second >= part.from) {
+            part.ramped = true;
+            watch(&Event::StepRamped);
+        }
     }
 
-    /// Ends that part and adds `before` to the sum again. Returns the part.
-    pub(super) fn end_part(&mut self, before: &Interval) -> Interval {
-        let part = std::mem::replace(&mut self.total, before.clone());
-        self.total.add(&part, false);
-        part
+    /// Starts a part of the run that is evaluated separately, without its beginning: the whole seconds
+    /// that start within `warm_up`.
+    pub(super) fn start_part(&mut self, now: Duration, warm_up: Duration) {
+        let from = if warm_up.is_zero() { 0 } else { (now + warm_up).as_secs() + 1 };
+        let sum = Interval::new(0, self.labels, self.open);
+        self.part = Some(EvaluatedPart { from, ramped: from == 0, sum });
+    }
+
+    /// Ends that part and returns it.
+    pub(super) fn end_part(&mut self) -> Interval {
+        self.part.take().map(|part| part.sum).unwrap_or_default()
     }
 }
 
@@ -137,13 +164,14 @@ pub(super) fn run(
     // Started iterations, shared by the users of all loops.
     let started: Vec<Arc<AtomicU64>> = batch.groups.iter().map(|_| Arc::default()).collect();
     let mut threads = Vec::new();
+    let part = options.part.unwrap_or(Part { first: 0, all: loops });
     for index in 0..loops {
         let share = LoopShare {
             common: common.clone(),
             batch: batch.clone(),
             started: started.clone(),
             start,
-            loop_of: (index, loops),
+            loop_of: (part.first + index, part.all),
             sink: options.sinks.as_ref().map(|create| create()),
             sender: sender.clone(),
         };
@@ -194,7 +222,7 @@ impl LoopShare {
         let program = &self.common.plan.program;
         let driver = weir_ring::driver().map_err(EngineError::Loop)?;
         let driving = tokio::task::spawn_local(driver);
-        let open = self.batch.groups.iter().any(|(_, executor)| super::is_open(executor));
+        let open = self.batch.groups.iter().any(|(_, executor)| executor.is_open());
         let now = nanos(self.common.clock.steady.elapsed());
         let recorder = Recorder::new(program.labels.len(), open, now, self.sink);
         let events = Rc::new(Loop::new(self.common.clone(), self.loop_of, recorder));
@@ -251,7 +279,8 @@ fn user_group(common: &Common, index: usize, executor: &Executor, start: u64) ->
     };
     let deadline = limit.map_or(u64::MAX, |limit| start.saturating_add(nanos(limit)));
     let goes_on_after_stop = goes_on_after_stop(&common.plan.program, group.phase);
-    UserGroup { index, start, deadline, goes_on_after_stop }
+    let grace = group.grace.unwrap_or(common.grace);
+    UserGroup { index, start, deadline, goes_on_after_stop, grace }
 }
 
 async fn run_group(

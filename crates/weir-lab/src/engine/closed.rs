@@ -25,6 +25,8 @@ pub(super) struct UserGroup {
     pub(super) deadline: u64,
     /// The group runs even after a stop, to clean up.
     pub(super) goes_on_after_stop: bool,
+    /// Time for requests in flight after the end of the group.
+    pub(super) grace: Duration,
 }
 
 /// Nanoseconds of a duration.
@@ -163,7 +165,7 @@ pub(super) async fn finish(events: &Loop, group: &UserGroup, mut tasks: JoinSet<
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         let stopped = if group.goes_on_after_stop { u64::MAX } else { events.stopped_at.get() };
-        let last = end.min(stopped).saturating_add(nanos(events.common.grace));
+        let last = end.min(stopped).saturating_add(nanos(group.grace));
         let at_once = events.level.get() == Level::StopNow && !group.goes_on_after_stop;
         if at_once || events.now() > last {
             tasks.abort_all();

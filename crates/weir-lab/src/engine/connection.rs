@@ -1,12 +1,13 @@
 //! Connections of a user.
 
+use super::client_certificate::UserTls;
 use super::event_loop::Loop;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::request_error::RequestError;
+use super::tls::Tls;
 use crate::program::{ClientOptions, Origin, Timeouts};
 use crate::sample::ErrorKind;
-use rustls_pki_types::ServerName;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -95,14 +96,15 @@ impl Connection {
         }
     }
 
-    /// Opens a connection, of HTTP/2 or not, within a time.
+    /// Opens a connection, of HTTP/2 or not, within a time; with the user's own TLS (`own`) or that of all.
     pub(super) async fn open(
         events: &Loop,
         origin: &Origin,
         client: &ClientOptions,
         (http2, timeouts): (bool, Timeouts),
+        own: Option<&UserTls>,
     ) -> Result<Self, RequestError> {
-        let connect = Self::connect(events, origin, client, (http2, timeouts.response));
+        let connect = Self::connect(events, origin, client, (http2, timeouts.response), own);
         within(timeouts.connect, "connection", connect).await
     }
 
@@ -111,6 +113,7 @@ impl Connection {
         origin: &Origin,
         client: &ClientOptions,
         (http2, handshake): (bool, Duration),
+        own: Option<&UserTls>,
     ) -> Result<Self, RequestError> {
         let (host, port) = match &client.proxy {
             Some((host, port)) => (host.as_str(), *port),
@@ -131,7 +134,8 @@ impl Connection {
                         within(handshake, "tunnel of the proxy", tunnel(&mut stream, origin))
                             .await?;
                     }
-                    let handshake_done = Self::handshake(events, origin, http2, stream);
+                    let tls = (&events.common.tls, own);
+                    let handshake_done = Self::handshake(tls, origin, http2, stream);
                     return within(handshake, "TLS handshake", handshake_done).await;
                 }
                 Err(error) => last = RequestError::from_connect(&error),
@@ -140,21 +144,26 @@ impl Connection {
         Err(last)
     }
 
-    async fn handshake(
-        events: &Loop,
+    /// The connection of a socket, with TLS if the origin has it.
+    pub(super) async fn handshake(
+        (tls, own): (&Tls, Option<&UserTls>),
         origin: &Origin,
         http2: bool,
         stream: TcpStream,
     ) -> Result<Self, RequestError> {
         let stream = socket(stream).map_err(|error| RequestError::from_connect(&error))?;
         let stream = if origin.tls {
-            let name = ServerName::try_from(origin.host.clone()).map_err(|_| {
+            let name = tls.server_name(&origin.host).ok_or_else(|| {
                 RequestError::new(ErrorKind::Tls, "the host is not a valid TLS server name")
             })?;
-            let connector = events.common.tls.connector(http2);
+            let connector = own.map_or_else(|| tls.connector(http2), |own| Ok(own.connector()));
             let connector =
                 connector.map_err(|e| RequestError::new(ErrorKind::Tls, e.to_string()))?;
-            let stream = connector.connect(name, stream).await.map_err(|error| {
+            let connected = connector.connect(name, stream).await;
+            if let Some(fault) = own.and_then(UserTls::fault) {
+                return Err(fault);
+            }
+            let stream = connected.map_err(|error| {
                 let fault = RequestError::from_connect(&error);
                 // A connection closed during the handshake is a TLS error.
                 match fault.kind {

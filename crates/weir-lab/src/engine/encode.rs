@@ -1,15 +1,17 @@
 //! Encoding of requests.
 
+use super::authentication::{Authorization, preemptive};
 use super::http2;
 use super::request_error::RequestError;
 use super::uri;
 use crate::program::{
-    Body, Credentials, Multipart, Origin, PartContent, Redirects, Request, Scope, Text, Url, target,
+    Body, Multipart, Origin, PartContent, Redirects, Request, Scope, Stream, StreamKind, Text, Url,
+    target,
 };
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::Full;
+use std::borrow::Cow;
+use std::path::Path;
 use weir_wire::{encode, is_token};
 
 /// A request without variables, encoded before the run.
@@ -32,6 +34,18 @@ pub(super) struct Message {
     pub(super) http2: Option<http::Request<Full<Bytes>>>,
 }
 
+impl Message {
+    /// Request line and fields.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.bytes[..self.head]
+    }
+
+    /// The body.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.bytes[self.head..]
+    }
+}
+
 /// Additions to the fields of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ExtraFields<'a> {
@@ -41,6 +55,7 @@ pub(super) struct ExtraFields<'a> {
     pub(super) redirected: bool,
     /// Validators of an earlier response.
     pub(super) validators: Option<&'a Validators>,
+    pub(super) authorization: Authorization<'a>,
 }
 
 /// Validators of a response, which a cache keeps.
@@ -48,6 +63,25 @@ pub(super) struct ExtraFields<'a> {
 pub(super) struct Validators {
     pub(super) etag: Option<String>,
     pub(super) last_modified: Option<String>,
+    /// Fields of `Vary`, and their lines in the request of the response.
+    pub(super) vary: Option<(String, Vec<String>)>,
+}
+
+impl Validators {
+    /// Whether a request selects the same variant.
+    pub(super) fn apply_to(&self, head: &[u8]) -> bool {
+        self.vary.as_ref().is_none_or(|(names, lines)| varied(head, names) == *lines)
+    }
+}
+
+/// The lines of these fields in the head of a request. `names` is a value of `Vary`.
+pub(super) fn varied(head: &[u8], names: &str) -> Vec<String> {
+    let head = String::from_utf8_lossy(head);
+    let is_named = |line: &&str| {
+        let name = line.split(':').next().unwrap_or_default();
+        names.split(',').any(|known| known.trim().eq_ignore_ascii_case(name))
+    };
+    head.split("\r\n").filter(is_named).map(str::to_owned).collect()
 }
 
 /// Separates the parts of a `multipart/form-data` body. Constant, so that a run is reproducible; no
@@ -92,25 +126,24 @@ pub(super) fn destination(
         .map_err(|error| RequestError::request(format!("{error}: {shown:?}")).of(&url))
 }
 
-/// `Authorization` for a URL.
-fn authorization(
-    credentials: &[Credentials],
-    (origin, target): (&Origin, &str),
-    scope: &mut Scope<'_>,
-) -> Option<String> {
-    let url = origin.url(target);
-    // JMeter compares with and without the default port of the scheme.
-    let with_port = format!("{}://{}:{}{target}", origin.scheme(), origin.host, origin.port);
-    let found = credentials.iter().find(|credentials| {
-        let start = credentials.url.render(scope);
-        url.starts_with(&*start) || with_port.starts_with(&*start)
-    })?;
-    let pair = format!("{}:{}", found.user.render(scope), found.password.render(scope));
-    Some(format!("Basic {}", STANDARD.encode(pair)))
-}
-
 /// Encodes a request with its body number `body` into `message`, whose memory is reused.
 pub(super) fn write(
+    request: &Request,
+    destination: (&Origin, &str),
+    content: (usize, ExtraFields<'_>),
+    scope: &mut Scope<'_>,
+    message: &mut Message,
+) -> Result<(), RequestError> {
+    let written = write_message(request, destination, content, scope, message);
+    if written.is_err() {
+        // A part of a message, with the length of the head of the message before, is of no use.
+        message.bytes.clear();
+        message.head = 0;
+    }
+    written
+}
+
+fn write_message(
     request: &Request,
     (origin, target): (&Origin, &str),
     (body, extra): (usize, ExtraFields<'_>),
@@ -131,15 +164,21 @@ pub(super) fn write(
     if let Some(cookie) = extra.cookie.filter(|_| !fields.cookie) {
         encode::field(out, "Cookie", cookie.as_bytes());
     }
-    if !fields.authorization
-        && let Some(value) = authorization(&request.client.credentials, (origin, target), scope)
-    {
-        encode::field(out, "Authorization", value.as_bytes());
+    if !fields.authorization && !request.client.credentials.is_empty() {
+        let value = match extra.authorization {
+            Authorization::Answer(value) => value.map(Cow::Borrowed),
+            Authorization::Preemptive => {
+                preemptive(&request.client.credentials, (origin, target), scope).map(Cow::Owned)
+            }
+        };
+        if let Some(value) = value {
+            encode::field(out, "Authorization", value.as_bytes());
+        }
     }
     if request.client.proxy.is_some() && !origin.tls {
         encode::field(out, "Proxy-Connection", b"Keep-Alive");
     }
-    if let Some(validators) = extra.validators {
+    if let Some(validators) = extra.validators.filter(|v| v.apply_to(out)) {
         for (name, value) in
             [("If-Modified-Since", &validators.last_modified), ("If-None-Match", &validators.etag)]
         {
@@ -153,7 +192,7 @@ pub(super) fn write(
     }
     let none = Body::None;
     let description = if extra.redirected { &none } else { &request.body };
-    let content = content(description, body, scope);
+    let content = content(description, body, scope)?;
     if let Body::Multipart(multipart) = description
         && !fields.content_type
     {
@@ -181,6 +220,15 @@ pub(super) fn write(
 }
 
 impl Message {
+    /// The request of HTTP/2, encoded before the run or now.
+    pub(super) fn http2(
+        &self,
+        origin: &Origin,
+        target: &str,
+    ) -> Result<http::Request<Full<Bytes>>, RequestError> {
+        self.http2.clone().map_or_else(|| self.to_http2(origin, target), Ok)
+    }
+
     /// The message as a request of HTTP/2.
     pub(super) fn to_http2(
         &self,
@@ -252,27 +300,31 @@ fn content<'a>(
     body: &'a Body,
     number: usize,
     scope: &mut Scope<'_>,
-) -> Option<std::borrow::Cow<'a, [u8]>> {
-    use std::borrow::Cow;
-    match body {
-        Body::None => None,
-        Body::Bytes(bytes) => Some(Cow::Borrowed(bytes)),
+) -> Result<Option<Cow<'a, [u8]>>, RequestError> {
+    Ok(Some(match body {
+        Body::None => return Ok(None),
+        Body::Bytes(bytes) => Cow::Borrowed(bytes),
         Body::Cycle(all) => {
-            Some(Cow::Borrowed(all.get(number % all.len().max(1)).map_or(&[], |bytes| bytes)))
+            Cow::Borrowed(all.get(number % all.len().max(1)).map_or(&[], |bytes| bytes))
         }
-        Body::Text(text) => Some(match text.render(scope) {
+        Body::Text(text) => match text.render(scope) {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }),
+        },
         Body::Encoded(text, encoding) => {
-            Some(Cow::Owned(encoding.encode(&text.render(scope)).into_owned()))
+            Cow::Owned(encoding.encode(&text.render(scope)).into_owned())
         }
-        Body::Multipart(body) => Some(Cow::Owned(multipart(body, scope))),
-    }
+        Body::Multipart(body) => Cow::Owned(multipart(body, scope)?),
+        Body::File(file) => Cow::Owned(read(&file.path(scope), scope)?.into()),
+    }))
+}
+
+fn read(path: &Path, scope: &Scope<'_>) -> Result<Bytes, RequestError> {
+    scope.state.file(path).map_err(|error| RequestError::request(error.to_string()))
 }
 
 /// RFC 7578, with names quoted as browsers do it.
-fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Vec<u8> {
+fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Result<Vec<u8>, RequestError> {
     let mut out = String::new().into_bytes();
     let quoted = |text: &str| {
         let text = text.replace('\\', r"\\").replace('"', "\\\"");
@@ -280,13 +332,19 @@ fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Vec<u8> {
     };
     for part in &body.parts {
         let name = quoted(&part.name.render(scope));
-        let file = match &part.content {
-            PartContent::Text(_) => String::new(),
-            PartContent::File(path, _) => {
-                let file = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("; filename=\"{}\"", quoted(&file))
+        let (path, bytes) = match &part.content {
+            PartContent::Text(_) => (None, None),
+            PartContent::File(path, bytes) => (Some(Cow::Borrowed(path)), Some(bytes.clone())),
+            PartContent::Named(file) => {
+                let path = file.path(scope);
+                let bytes = read(&path, scope)?;
+                (Some(Cow::Owned(path)), Some(bytes))
             }
         };
+        let file = path.map_or_else(String::new, |path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("; filename=\"{}\"", quoted(&file))
+        });
         out.extend_from_slice(
             format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n")
                 .as_bytes(),
@@ -298,16 +356,14 @@ fn multipart(body: &Multipart, scope: &mut Scope<'_>) -> Vec<u8> {
             encode::field(&mut out, "Content-Transfer-Encoding", part.transfer.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
-        match &part.content {
-            PartContent::Text(value) => {
-                out.extend_from_slice(&body.encoding.encode(&value.render(scope)));
-            }
-            PartContent::File(_, bytes) => out.extend_from_slice(bytes),
+        if let PartContent::Text(value) = &part.content {
+            out.extend_from_slice(&body.encoding.encode(&value.render(scope)));
         }
+        out.extend_from_slice(&bytes.unwrap_or_default());
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
-    out
+    Ok(out)
 }
 
 /// Whether a request has no variables.
@@ -319,17 +375,54 @@ pub(super) fn is_fixed(request: &Request) -> bool {
         Url::Path { .. } => false,
     };
     let credentials = request.client.credentials.iter();
-    let mut credentials = credentials.flat_map(|c| [&c.url, &c.user, &c.password]);
+    let mut credentials = credentials.flat_map(|c| [&c.url, &c.user, &c.password, &c.realm]);
     let body = match &request.body {
         Body::None | Body::Bytes(_) => true,
         Body::Cycle(all) => !all.is_empty(),
         Body::Text(text) | Body::Encoded(text, _) => fixed(text),
+        Body::File(_) => false,
         Body::Multipart(body) => body.parts.iter().all(|part| {
-            let has_variable = matches!(&part.content, PartContent::Text(value) if !fixed(value));
-            fixed(&part.name) && !has_variable
+            let is_fixed = match &part.content {
+                PartContent::Text(value) => fixed(value),
+                PartContent::File(..) => true,
+                PartContent::Named(_) => false,
+            };
+            fixed(&part.name) && is_fixed
         }),
     };
+    let stream = match request.stream.as_deref() {
+        // The message is part of what was sent, also if it is framed later.
+        Some(Stream { kind: StreamKind::Grpc(call), .. }) => call.is_fixed(),
+        _ => true,
+    };
     url && body
+        && stream
         && credentials.all(fixed)
         && request.headers.iter().all(|(name, value)| fixed(name) && fixed(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Label, Program, State, Values};
+
+    #[test]
+    fn a_message_that_cannot_be_encoded_is_empty() {
+        let program = Program::default();
+        let state = State::new(&program);
+        let mut values = Values::new(&program, &state, 0, 0, 1);
+        let mut scope = Scope { program: &program, state: &state, values: &mut values };
+        let origin = Origin { tls: false, host: "h".to_owned(), port: 80 };
+        let mut request = Request::get(Label(0), origin.clone(), Text::fixed("/"));
+        let mut message = Message::default();
+        let mut encode = |request: &Request, message: &mut Message| {
+            let content = (0, ExtraFields::default());
+            write(request, (&origin, "/"), content, &mut scope, message).is_ok()
+        };
+        assert!(encode(&request, &mut message));
+        assert_eq!(message.head(), b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        request.headers = vec![(Text::fixed("a"), Text::fixed("b\nc"))];
+        assert!(!encode(&request, &mut message));
+        assert_eq!((message.head(), message.body()), (&b""[..], &b""[..]));
+    }
 }

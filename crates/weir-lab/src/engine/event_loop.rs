@@ -1,18 +1,20 @@
 //! One core's loop: the state shared by its users.
 
+use super::client_certificate::Certificates;
 use super::plan::Plan;
 use super::shared_timer::SharedTimers;
 use super::tls::Tls;
 use super::user::{GateCount, Locks};
 use super::{Control, Level};
+use crate::jvm::Helper;
 use crate::program::{Label, OTHER_LABELS, Scope, State, Values};
 use crate::record::{Clock, Interval, Recorder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weir_wire::ResponseHead;
@@ -32,6 +34,8 @@ pub(super) struct Common {
     pub(super) state: State,
     pub(super) clock: Clock,
     pub(super) tls: Tls,
+    /// Client certificates of users.
+    pub(super) certificates: Option<Arc<Certificates>>,
     /// Stops the run from outside.
     pub(super) control: Control,
     /// Stops the run from inside: a plan that ends itself is complete.
@@ -44,6 +48,12 @@ pub(super) struct Common {
     pub(super) gates: Vec<Mutex<GateCount>>,
     pub(super) locks: Locks,
     pub(super) timers: SharedTimers,
+    /// Runs scripts.
+    pub(super) helper: Option<Arc<Helper>>,
+    /// Users of scripts up to now.
+    pub(super) script_users: AtomicU32,
+    /// Why the run cannot go on.
+    pub(super) failure: OnceLock<String>,
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
@@ -57,6 +67,13 @@ impl Common {
     /// The stop level of the run.
     pub(super) fn level(&self) -> Level {
         self.control.level().max(self.own_control.level())
+    }
+
+    /// Ends the run: its figures are not valid.
+    pub(super) fn fail(&self, why: String) {
+        // The first reason counts.
+        let _ = self.failure.set(why);
+        self.own_control.stop_now();
     }
 
     /// The scope of a user's texts.

@@ -24,7 +24,8 @@ pub(super) const MAX_CAPTURED_BODY_BYTES: usize = 16 * 1024 * 1024;
 const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Limits of the head of a response.
-const HEAD_LIMITS: HeadLimits = HeadLimits { bytes: 256 * 1024, fields: 1000, target: 0 };
+pub(super) const HEAD_LIMITS: HeadLimits =
+    HeadLimits { bytes: 256 * 1024, fields: 1000, target: 0 };
 
 /// An open HTTP/1.1 connection.
 pub(super) struct Http1 {
@@ -84,6 +85,11 @@ struct Progress {
 impl Http1 {
     pub(super) fn new(stream: Stream) -> Self {
         Self { stream, unsent: Vec::new(), partial: Vec::new(), timer: Timer::default() }
+    }
+
+    /// The stream, before any request.
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
     }
 
     /// Whether the connection is open, as far as the event loop knows: without a system call.
@@ -223,6 +229,10 @@ impl Progress {
             self.response.status = head.status;
             self.reusable = head.keep_alive && head.status != 101;
             self.body = Some(BodyDecoder::new(head.framing));
+            if head.status >= 400 {
+                // The report shows an example of each failure.
+                self.options.capture = Capture::Body;
+            }
             if self.options.capture >= Capture::Head {
                 captured.text.clear();
                 captured.text.extend_from_slice(&rest[..length]);

@@ -1,5 +1,9 @@
 //! HTTP/2: one request at a time on a hyper connection.
 
+mod reader;
+
+pub(super) use reader::{Part, Reader};
+
 use super::connection::Stream;
 use super::event_loop::Loop;
 use super::http1::{CapturedResponse, ExchangeOptions, ResponseSummary};
@@ -7,12 +11,17 @@ use super::plan::Capture;
 use super::request_error::RequestError;
 use crate::sample::ErrorKind;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Frame};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::io::{InspectReader, InspectWriter};
 use weir_wire::encode;
@@ -20,9 +29,27 @@ use weir_wire::encode;
 /// Flow-control window of stream and connection: large enough that no response waits for an update.
 const WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
+/// The body of a request: all of it, or parts one after the other.
+pub(super) type RequestBody = Either<Full<Bytes>, Parts>;
+
+/// Parts of a body, as they are sent to the channel.
+pub(super) struct Parts(pub(super) mpsc::Receiver<Bytes>);
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part))))
+    }
+}
+
 /// An open HTTP/2 connection.
 pub(super) struct Http2 {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<RequestBody>,
     /// Received and sent bytes of the connection.
     received: Rc<Cell<u64>>,
     sent: Rc<Cell<u64>>,
@@ -70,6 +97,16 @@ impl Http2 {
             .unwrap_or_else(|_| Err(RequestError::timed_out()))
     }
 
+    /// Sends a request whose response is read part by part.
+    pub(super) async fn open(
+        &mut self,
+        request: http::Request<RequestBody>,
+    ) -> Result<Reader, hyper::Error> {
+        let counts = (self.received.clone(), self.sent.clone());
+        self.sender.ready().await?;
+        Ok(Reader::new(self.sender.send_request(request), counts))
+    }
+
     async fn receive(
         &mut self,
         events: &Loop,
@@ -79,6 +116,7 @@ impl Http2 {
     ) -> Result<ResponseSummary, RequestError> {
         let before = (self.received.get(), self.sent.get());
         self.sender.ready().await.map_err(|error| fault(&error))?;
+        let request = request.map(Either::Left);
         let head = self.sender.send_request(request).await.map_err(|error| fault(&error))?;
         let mut response = ResponseSummary {
             status: head.status().as_u16(),
@@ -86,7 +124,12 @@ impl Http2 {
             first_byte: events.now(),
             ..ResponseSummary::default()
         };
-        if options.capture >= Capture::Head {
+        let mut capture = options.capture;
+        if response.status >= 400 {
+            // As with HTTP/1.1: the report shows an example of each failure.
+            capture = Capture::Body;
+        }
+        if capture >= Capture::Head {
             captured.set_head(&head);
         }
         let mut body = head.into_body();
@@ -94,7 +137,7 @@ impl Http2 {
             let frame = frame.map_err(|error| fault(&error))?;
             if let Some(data) = frame.data_ref() {
                 response.body += data.len() as u64;
-                if options.capture == Capture::Body {
+                if capture == Capture::Body {
                     captured.add(data);
                 }
             }
@@ -114,7 +157,7 @@ impl Drop for Http2 {
 
 impl CapturedResponse {
     /// Stores a head in HTTP/1.1 form.
-    fn set_head<B>(&mut self, response: &http::Response<B>) {
+    pub(super) fn set_head<B>(&mut self, response: &http::Response<B>) {
         self.clear();
         self.head.clear();
         self.head.status = response.status().as_u16();
@@ -123,6 +166,17 @@ impl CapturedResponse {
             self.head.headers.push(name.as_str(), value.as_bytes());
         }
         encode::fields(&mut self.text, &self.head.headers);
+        self.text.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds trailers to the fields of the head.
+    pub(super) fn add_trailers(&mut self, trailers: &http::HeaderMap) {
+        let end = self.text.len() - if self.text.ends_with(b"\r\n") { 2 } else { 0 };
+        self.text.truncate(end);
+        for (name, value) in trailers {
+            self.head.headers.push(name.as_str(), value.as_bytes());
+            encode::field(&mut self.text, name.as_str(), value.as_bytes());
+        }
         self.text.extend_from_slice(b"\r\n");
     }
 }
@@ -154,7 +208,18 @@ pub(super) fn request(
     request.body(Full::new(body)).map_err(wrong)
 }
 
-fn fault(error: &hyper::Error) -> RequestError {
+/// Whether the server has certainly not processed a request: the connection was about to end, or the
+/// stream was refused (RFC 9113, section 8.7).
+pub(super) fn is_unprocessed(error: &hyper::Error) -> bool {
+    let of_stream = |error: &h2::Error| {
+        error.is_remote()
+            && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
+    };
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    error.is_canceled() || error.is_closed() || cause.is_some_and(of_stream)
+}
+
+pub(super) fn fault(error: &hyper::Error) -> RequestError {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
@@ -165,7 +230,9 @@ fn fault(error: &hyper::Error) -> RequestError {
     if error.is_closed() || error.is_canceled() || error.is_incomplete_message() {
         return RequestError::closed();
     }
-    RequestError::new(ErrorKind::Protocol, error.to_string())
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let message = format!("{error}{}", cause.unwrap_or_default());
+    RequestError::new(ErrorKind::Protocol, message)
 }
 
 /// Runs hyper's tasks on the loop.

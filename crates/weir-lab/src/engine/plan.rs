@@ -11,7 +11,7 @@ use super::encode::{self, Encoded, ExtraFields, Message};
 use super::request_error::RequestError;
 use crate::program::{
     Body, Check, CheckKind, Extractor, Label, Origin, PostProcessor, Program, Request, Scope,
-    State, Url, Values, Variable,
+    State, Stream, StreamKind, Url, Values, Variable,
 };
 use std::sync::Arc;
 use weir_wire::Method;
@@ -73,6 +73,8 @@ impl Plan {
             || request.extractors.iter().any(Extractor::needs_body)
             || request.post_processors.iter().any(PostProcessor::needs_body)
             || self.program.reads_responses
+            || self.program.scripts.as_ref().is_some_and(|all| all.reads_previous)
+            || request.scripts.is_some()
             || request.client.resources.is_some()
         {
             Capture::Body
@@ -132,10 +134,14 @@ impl Plan {
                 &mut scope,
                 &mut message,
             )?;
-            message.bytes.shrink_to_fit();
             if request.http2 {
                 message.http2 = Some(message.to_http2(&origin, &target)?);
             }
+            if let Some(Stream { kind: StreamKind::Grpc(call), .. }) = request.stream.as_deref() {
+                // As checks and examples show it.
+                message.bytes.extend_from_slice(call.fixed_json().unwrap_or_default().as_bytes());
+            }
+            message.bytes.shrink_to_fit();
             messages.push(message);
         }
         // JMeter shows the URL as written.

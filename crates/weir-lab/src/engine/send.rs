@@ -1,21 +1,25 @@
 //! One request of a user: encoding, sending, checks, counts.
 
+use super::authentication::Authorization;
+use super::client_certificate::UserTls;
 use super::connection::Connection;
 use super::decode::decode;
-use super::encode::{self, Encoded, ExtraFields};
+use super::encode::{self, Encoded, ExtraFields, Message};
 use super::event_loop::Loop;
+use super::grpc;
 use super::http1::{CapturedResponse, ExchangeOptions};
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
-use super::user::User;
+use super::uri::resolve;
+use super::user::{User, add_sample};
+use crate::grpc::Status;
 use crate::program::{CheckKind, Cookies, Field, Label, Origin, Redirects, Response, reason_of};
+use crate::record::Exchange;
 use crate::sample::{ErrorKind, Outcome, Sample};
 use md5::Digest;
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
 use weir_wire::Method;
 
 /// Largest number of redirects of one sample (like JMeter and browsers).
@@ -32,8 +36,8 @@ pub(super) enum Destination<'p> {
 /// Sum of all exchanges of a sample.
 #[derive(Default)]
 pub(super) struct ExchangeTotals {
-    connect: u64,
-    first_byte: u64,
+    pub(super) connect: u64,
+    pub(super) first_byte: u64,
     pub(super) end: u64,
     pub(super) received: u64,
     pub(super) body: u64,
@@ -41,6 +45,8 @@ pub(super) struct ExchangeTotals {
     /// URL of the last exchange, unless encoded before the run.
     pub(super) url: Option<String>,
     pub(super) status: u16,
+    /// Status of a gRPC call.
+    pub(super) grpc: Option<Status>,
 }
 
 /// Result of a sample.
@@ -69,6 +75,11 @@ impl Drop for InFlight<'_> {
 impl User {
     /// Executes a request as one sample. Returns whether the sample succeeded.
     pub(super) async fn request(&mut self, events: &Loop, at: usize) -> bool {
+        self.sample::<false>(events, at).await
+    }
+
+    /// Executes a request, with a stream of messages if `STREAM`.
+    pub(super) async fn sample<const STREAM: bool>(&mut self, events: &Loop, at: usize) -> bool {
         let prepared = &events.common.plan.requests[at];
         let label = match &prepared.request.name {
             None => prepared.request.label,
@@ -88,6 +99,7 @@ impl User {
         if let Ok(destination) = &destination
             && self.is_cached(prepared, destination)
         {
+            self.now = events.now();
             return true;
         }
         if !hidden {
@@ -96,6 +108,10 @@ impl User {
         let flight = InFlight::new(events);
         let mut sum = ExchangeTotals::default();
         let sent = match destination {
+            Ok(destination) if STREAM => {
+                // Boxed: otherwise part of the memory of users without streams, too.
+                Box::pin(self.stream(events, prepared, (&destination, hidden), &mut sum)).await
+            }
             Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
             Err(fault) => Err(fault),
         };
@@ -109,7 +125,7 @@ impl User {
         };
         drop(flight);
         let mut judged = match &sent {
-            Ok(()) => self.evaluate(prepared, &sum, start),
+            Ok(()) => self.evaluate::<STREAM>(prepared, &sum, start),
             Err(fault) => {
                 sum.end = events.now();
                 let outcome = Outcome::Error(fault.kind);
@@ -123,24 +139,33 @@ impl User {
         let good = !matches!(judged.outcome, Outcome::Error(_));
         let times = (intended, start);
         self.record(events, (prepared, label), &sum, times, judged, (sent.err(), hidden));
-        if prepared.capture != Capture::None || events.has_sink {
+        if STREAM || prepared.capture != Capture::None || events.has_sink {
             // Checks took time, which is not part of the next request.
             self.now = events.now();
+            self.captured.clear();
+        } else if !self.captured.text.is_empty() {
+            // Kept for the example of a failure.
             self.captured.clear();
         }
         good
     }
 
     /// Sends a request and follows its redirects.
-    pub(super) async fn send(
+    pub(super) async fn send<'p>(
         &mut self,
         events: &Loop,
-        prepared: &PreparedRequest,
-        mut destination: Destination<'_>,
+        prepared: &'p PreparedRequest,
+        mut destination: Destination<'p>,
         sum: &mut ExchangeTotals,
     ) -> Result<(), RequestError> {
         for _ in 0..=MAX_REDIRECTS {
+            let before = (sum.received, sum.sent, sum.body);
             self.exchange(events, prepared, &destination, sum).await?;
+            if sum.status == 401 && !prepared.request.client.credentials.is_empty() {
+                let answered = self.authenticate(events, prepared, destination, (sum, before));
+                // Boxed: rare and large, and otherwise part of the memory of every user.
+                destination = Box::pin(answered).await?;
+            }
             let (origin, target) = destination.origin_and_target();
             if self.keeps_cookies(prepared) {
                 self.jar.store(origin, target, self.captured.headers());
@@ -149,7 +174,8 @@ impl User {
                 && destination.method(prepared) == Method::Get
             {
                 let url = origin.url(target);
-                self.cache.store(url, sum.status, self.captured.headers(), options);
+                let response = (sum.status, self.captured.headers());
+                self.cache.borrow_mut().store(url, self.message.head(), response, options);
             }
             if prepared.request.redirects == Redirects::Ignore {
                 return Ok(());
@@ -169,15 +195,19 @@ impl User {
     }
 
     /// Whether a cache has the response, so that there is no sample.
-    fn is_cached(&self, prepared: &PreparedRequest, destination: &Destination<'_>) -> bool {
+    pub(super) fn is_cached(
+        &self,
+        prepared: &PreparedRequest,
+        destination: &Destination<'_>,
+    ) -> bool {
         let (origin, target) = destination.origin_and_target();
         prepared.request.client.cache.is_some_and(|cache| cache.expires)
-            && prepared.method == Method::Get
-            && self.cache.is_fresh(&origin.url(target))
+            && destination.method(prepared) == Method::Get
+            && self.cache.borrow().is_fresh(&origin.url(target), self.message.head())
     }
 
     /// The destination of a request. Encodes a request with variables.
-    fn destination<'p>(
+    pub(super) fn destination<'p>(
         &mut self,
         events: &'p Loop,
         prepared: &'p PreparedRequest,
@@ -203,7 +233,18 @@ impl User {
         prepared: &PreparedRequest,
         origin: Arc<Origin>,
         target: String,
+        body: (usize, bool),
+    ) -> Result<Destination<'p>, RequestError> {
+        self.build_with(prepared, (origin, target), body, Authorization::Preemptive)
+    }
+
+    /// Likewise, with this `Authorization`.
+    pub(super) fn build_with<'p>(
+        &mut self,
+        prepared: &PreparedRequest,
+        (origin, target): (Arc<Origin>, String),
         (body, redirected): (usize, bool),
+        authorization: Authorization<'_>,
     ) -> Result<Destination<'p>, RequestError> {
         let client = &prepared.request.client;
         let cookie = match client.without_cookies {
@@ -212,9 +253,13 @@ impl User {
         };
         let method = if redirected { Method::Get } else { prepared.method };
         let cached = client.cache.filter(|_| method == Method::Get);
-        let validators = cached.and_then(|_| self.cache.validators(&origin.url(&target)));
-        let extra =
-            ExtraFields { cookie: cookie.as_deref(), redirected, validators: validators.as_ref() };
+        let validators = cached.and_then(|_| self.cache.borrow().validators(&origin.url(&target)));
+        let extra = ExtraFields {
+            cookie: cookie.as_deref(),
+            redirected,
+            validators: validators.as_ref(),
+            authorization,
+        };
         let mut scope = self.events.common.scope(&mut self.values);
         let (destination, message) = ((&*origin, &*target), &mut self.message);
         encode::write(&prepared.request, destination, (body, extra), &mut scope, message)?;
@@ -222,7 +267,7 @@ impl User {
     }
 
     /// Sends a request once.
-    async fn exchange(
+    pub(super) async fn exchange(
         &mut self,
         events: &Loop,
         prepared: &PreparedRequest,
@@ -246,7 +291,9 @@ impl User {
             None => {
                 let before = events.now();
                 let how = (request.http2, request.timeouts);
-                let opening = Connection::open(events, origin, &request.client, how);
+                let shared = (&events.common.tls, events.common.certificates.as_ref());
+                let own = UserTls::prepare(&mut self.tls, &self.values, shared, origin)?;
+                let opening = Connection::open(events, origin, &request.client, how, own);
                 // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;
                 start = events.now();
@@ -265,15 +312,13 @@ impl User {
         }
         let options =
             ExchangeOptions { method, start, timeout: request.timeouts.response, capture };
+        self.steps = 0;
         let result = match self.connections.at(at) {
             Connection::Http1(connection) => {
                 connection.exchange(events, &message.bytes, options, &mut self.captured).await
             }
             Connection::Http2(connection) => {
-                let request = match &message.http2 {
-                    Some(request) => request.clone(),
-                    None => message.to_http2(origin, destination.origin_and_target().1)?,
-                };
+                let request = message.http2(origin, destination.origin_and_target().1)?;
                 connection.exchange(events, request, options, &mut self.captured).await
             }
         };
@@ -324,7 +369,7 @@ impl User {
     }
 
     /// Runs the checks and extractors of a response.
-    fn evaluate(
+    fn evaluate<const STREAM: bool>(
         &mut self,
         prepared: &PreparedRequest,
         sum: &ExchangeTotals,
@@ -332,7 +377,9 @@ impl User {
     ) -> SampleResult {
         let request = &*prepared.request;
         let success = prepared.status_is_checked || request.success.contains(sum.status);
-        let outcome = if !success && request.expected.contains(sum.status) {
+        let outcome = if STREAM && let Some(status) = sum.grpc {
+            grpc::outcome(request, status)
+        } else if !success && request.expected.contains(sum.status) {
             Outcome::Expected
         } else if success {
             Outcome::Ok
@@ -347,16 +394,10 @@ impl User {
         if prepared.capture == Capture::Body {
             judged.decoded = body.len() as u64;
         }
-        let (message, head, url) = match (&prepared.encoded, &sum.url) {
-            (Some(encoded), None) => {
-                let number = self.body.wrapping_sub(1) % encoded.messages.len();
-                let message = &encoded.messages[number];
-                (&message.bytes, message.head, encoded.url.as_str())
-            }
-            (_, url) => {
-                let url = url.as_deref().unwrap_or_default();
-                (&self.message.bytes, self.message.head, url)
-            }
+        let message = sent_message((&self.message, sum.url.is_some()), self.body, prepared);
+        let url = match (&prepared.encoded, &sum.url) {
+            (Some(encoded), None) => encoded.url.as_str(),
+            (_, url) => url.as_deref().unwrap_or_default(),
         };
         let reply = Response {
             status: sum.status,
@@ -365,9 +406,9 @@ impl User {
             body: &body,
             bytes: sum.received,
             url,
-            request_head: &message[..head],
+            request_head: message.head(),
             reason: None,
-            request_body: &message[head..],
+            request_body: message.body(),
             elapsed: Duration::from_nanos(sum.end.saturating_sub(start)),
         };
         if self.events.common.plan.program.reads_responses {
@@ -394,6 +435,9 @@ impl User {
                 if judged.outcome == Outcome::Ok {
                     judged.outcome = Outcome::Error(match check.kind {
                         CheckKind::Status(_) => ErrorKind::from_status(sum.status),
+                        CheckKind::Grpc(_) => {
+                            sum.grpc.map_or(ErrorKind::Check, ErrorKind::from_grpc)
+                        }
                         _ => ErrorKind::Check,
                     });
                 }
@@ -401,6 +445,30 @@ impl User {
             }
         }
         judged
+    }
+
+    /// Request and response of a failed sample.
+    fn exchanged<'a>(
+        &'a self,
+        prepared: &'a PreparedRequest,
+        sum: &ExchangeTotals,
+        fault: Option<&RequestError>,
+    ) -> Exchange<'a> {
+        let message = match &sum.url {
+            // The URL was not valid: nothing was encoded.
+            None if prepared.encoded.is_none() => return Exchange::default(),
+            _ => sent_message((&self.message, sum.url.is_some()), self.body, prepared),
+        };
+        let (response_head, response_body) = match fault {
+            None => (&*self.captured.text, body_of(&self.captured, false)),
+            Some(_) => Default::default(),
+        };
+        Exchange {
+            request_head: message.head(),
+            request_body: message.body(),
+            response_head,
+            response_body,
+        }
     }
 
     /// Records the sample.
@@ -419,36 +487,28 @@ impl User {
             (None, Some(encoded)) => encoded.url.as_str(),
             (None, None) => fault.as_ref().and_then(|f| f.url.as_deref()).unwrap_or_default(),
         };
+        let user = (self.group.index, self.number);
         let mut sample = Sample {
-            label,
-            group: self.group.index as u32,
-            user: self.number,
             intended,
-            start,
             connect: sum.connect,
             first_byte: if sum.first_byte == 0 { sum.end } else { sum.first_byte },
-            end: sum.end,
-            idle: 0,
             outcome: judged.outcome,
             status: sum.status,
             received: sum.received,
             body: sum.body,
             decoded: judged.decoded,
             sent: sum.sent,
-            message: "",
             check: judged.check.as_deref().unwrap_or_default(),
             url,
-            content_type: "",
-            group_users: 0,
-            all_users: 0,
-            transaction: false,
+            ..Sample::of(label, user, (start, sum.end))
         };
         let reason;
         if failed || events.has_sink {
             (sample.group_users, sample.all_users) = events.active(self.group.index);
-            reason = match &fault {
-                Some(fault) => Cow::Borrowed(fault.message.as_str()),
-                None => String::from_utf8_lossy(reason_of(&self.captured.text)),
+            reason = match (&fault, sum.grpc) {
+                (Some(fault), _) => Cow::Borrowed(fault.message.as_str()),
+                (None, Some(status)) => grpc::reason(status, self.captured.headers()),
+                (None, None) => String::from_utf8_lossy(reason_of(&self.captured.text)),
             };
             sample.message = &reason;
             let content_type = self.captured.headers().known(weir_wire::Known::ContentType);
@@ -458,19 +518,17 @@ impl User {
                     .unwrap_or_default();
             }
         }
-        for transaction in &mut self.transactions {
-            transaction.add(&sample);
-        }
+        add_sample(&sample, (&mut self.transactions, &mut self.suspended));
         if !hidden {
-            let body = if fault.is_none() { self.captured.body.as_slice() } else { b"" };
-            events.recorder.borrow_mut().add(&sample, body);
+            let exchange = || self.exchanged(prepared, sum, fault.as_ref());
+            events.recorder.borrow_mut().add(&sample, exchange);
         }
     }
 }
 
 impl Destination<'_> {
     /// Origin and target.
-    fn origin_and_target(&self) -> (&Arc<Origin>, &str) {
+    pub(super) fn origin_and_target(&self) -> (&Arc<Origin>, &str) {
         match self {
             Self::Fixed(encoded, origin, _) => (origin, &encoded.target),
             Self::Built { origin, target, .. } => (origin, target),
@@ -478,11 +536,26 @@ impl Destination<'_> {
     }
 
     /// Method of the message.
-    fn method(&self, prepared: &PreparedRequest) -> Method {
+    pub(super) fn method(&self, prepared: &PreparedRequest) -> Method {
         match self {
             Self::Fixed(..) => prepared.method,
             Self::Built { method, .. } => *method,
         }
+    }
+}
+
+/// The message that was sent last: one encoded before the run, or that in the user's buffer if
+/// `is_built`.
+pub(super) fn sent_message<'m>(
+    (buffer, is_built): (&'m Message, bool),
+    body: usize,
+    prepared: &'m PreparedRequest,
+) -> &'m Message {
+    match &prepared.encoded {
+        Some(encoded) if !is_built => {
+            &encoded.messages[body.wrapping_sub(1) % encoded.messages.len()]
+        }
+        _ => buffer,
     }
 }
 
@@ -496,40 +569,4 @@ pub(super) fn body_of(captured: &CapturedResponse, md5: bool) -> Cow<'_, [u8]> {
     let digest = md5::Md5::digest(&body);
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Cow::Owned(digest.into_bytes())
-}
-
-/// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).
-fn resolve(
-    origin: &Origin,
-    current: &str,
-    location: &str,
-) -> Result<(Arc<Origin>, String), RequestError> {
-    let fault = |error: &dyn Display| {
-        RequestError::new(ErrorKind::Protocol, format!("redirected: {error}"))
-    };
-    let base = Url::parse(&origin.url(current)).map_err(|error| fault(&error))?;
-    let url = base.join(location).map_err(|error| fault(&error))?;
-    let (origin, target) = Origin::parse(url.as_str()).map_err(|error| fault(&error))?;
-    Ok((Arc::new(origin), target))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_are_resolved() {
-        let origin = Origin { tls: false, host: "a".to_owned(), port: 80 };
-        let resolved = |location: &str| {
-            let (origin, target) = resolve(&origin, "/b/c?d", location).unwrap();
-            origin.url(&target)
-        };
-        assert_eq!(resolved("/x?y"), "http://a/x?y");
-        assert_eq!(resolved("x"), "http://a/b/x");
-        assert_eq!(resolved("../x/./y/.."), "http://a/x/");
-        assert_eq!(resolved("?z"), "http://a/b/c?z");
-        assert_eq!(resolved("//o/x"), "http://o/x");
-        assert_eq!(resolved("https://o:1/x#f"), "https://o:1/x");
-        assert!(resolve(&origin, "/", "ftp://o/").is_err());
-    }
 }

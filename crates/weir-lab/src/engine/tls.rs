@@ -1,5 +1,6 @@
 //! TLS of the engine's connections.
 
+use crate::program::TlsIdentity;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -10,19 +11,26 @@ use tokio_rustls::TlsConnector;
 /// TLS configuration of `https` targets, created on first use.
 pub(super) struct Tls {
     insecure: bool,
+    identity: TlsIdentity,
     /// For HTTP/1.1 and for HTTP/2.
     connectors: [OnceLock<Result<TlsConnector, rustls::Error>>; 2],
 }
 
 impl Tls {
     /// `insecure` accepts every certificate.
-    pub(super) fn new(insecure: bool) -> Self {
-        Self { insecure, connectors: Default::default() }
+    pub(super) fn new(insecure: bool, identity: TlsIdentity) -> Self {
+        Self { insecure, identity, connectors: Default::default() }
+    }
+
+    /// The name in the certificate of a host.
+    pub(super) fn server_name(&self, host: &str) -> Option<ServerName<'static>> {
+        let own = self.identity.server_name.clone();
+        own.or_else(|| ServerName::try_from(host.to_owned()).ok())
     }
 
     pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
         let create = || {
-            let mut config = config(self.insecure)?;
+            let mut config = config(self.insecure, self.identity.clone())?;
             config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
             Ok(TlsConnector::from(Arc::new(config)))
         };
@@ -30,18 +38,25 @@ impl Tls {
     }
 }
 
-fn config(insecure: bool) -> Result<ClientConfig, rustls::Error> {
+fn config(insecure: bool, identity: TlsIdentity) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?;
-    if insecure {
+    let builder = if insecure {
         let anything = Arc::new(AcceptAnyCertificate { provider });
-        let builder = builder.dangerous().with_custom_certificate_verifier(anything);
-        return Ok(builder.with_no_client_auth());
+        builder.dangerous().with_custom_certificate_verifier(anything)
+    } else {
+        let mut roots = RootCertStore::empty();
+        match identity.authorities.is_empty() {
+            true => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+            false => roots.add_parsable_certificates(identity.authorities),
+        };
+        builder.with_root_certificates(roots)
+    };
+    match identity.client {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key),
+        None => Ok(builder.with_no_client_auth()),
     }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Accepts every certificate: the target of a load test is known, and its certificate is often made

@@ -1,6 +1,11 @@
-//! Illegal characters of URLs, as Java's `URI` finds them.
+//! URLs: illegal characters, as Java's `URI` finds them, and references.
 
 use super::request_error::RequestError;
+use crate::program::Origin;
+use crate::sample::ErrorKind;
+use std::fmt::Display;
+use std::sync::Arc;
+use url::Url;
 
 /// Checks an absolute URL.
 ///
@@ -46,6 +51,21 @@ fn is_illegal(url: &str, at: usize, character: char, part: &str) -> Option<&'sta
     }
 }
 
+/// Resolves `Location` against the URL of the request (RFC 3986 section 5.2).
+pub(super) fn resolve(
+    origin: &Origin,
+    current: &str,
+    location: &str,
+) -> Result<(Arc<Origin>, String), RequestError> {
+    let fault = |error: &dyn Display| {
+        RequestError::new(ErrorKind::Protocol, format!("redirected: {error}"))
+    };
+    let base = Url::parse(&origin.url(current)).map_err(|error| fault(&error))?;
+    let url = base.join(location).map_err(|error| fault(&error))?;
+    let (origin, target) = Origin::parse(url.as_str()).map_err(|error| fault(&error))?;
+    Ok((Arc::new(origin), target))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +84,21 @@ mod tests {
         ] {
             assert_eq!(check(url).unwrap_err().message, expected);
         }
+    }
+
+    #[test]
+    fn references_are_resolved() {
+        let origin = Origin { tls: false, host: "a".to_owned(), port: 80 };
+        let resolved = |location: &str| {
+            let (origin, target) = resolve(&origin, "/b/c?d", location).unwrap();
+            origin.url(&target)
+        };
+        assert_eq!(resolved("/x?y"), "http://a/x?y");
+        assert_eq!(resolved("x"), "http://a/b/x");
+        assert_eq!(resolved("../x/./y/.."), "http://a/x/");
+        assert_eq!(resolved("?z"), "http://a/b/c?z");
+        assert_eq!(resolved("//o/x"), "http://o/x");
+        assert_eq!(resolved("https://o:1/x#f"), "https://o:1/x");
+        assert!(resolve(&origin, "/", "ftp://o/").is_err());
     }
 }

@@ -4,11 +4,17 @@ mod choices;
 mod control;
 mod local;
 mod loops;
+mod pause;
+mod script;
 mod transaction;
 
 pub(super) use control::{GateCount, Locks};
+pub(super) use script::Run;
+use script::UserScripts;
+pub(super) use transaction::add_sample;
 
 use super::cache::Cache;
+use super::client_certificate::UserTls;
 use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
@@ -17,17 +23,17 @@ use super::http1::CapturedResponse;
 use super::plan::{Depth, Op};
 use super::{Level, closed::UserGroup};
 use crate::program::{
-    Cookies, Distribution, LoopCount, OnError, Pause, Scope, Step, Text, ThroughputOf, Values,
-    Variable,
+    Cookies, Group, LoopCount, OnError, Program, Scope, Step, Text, ThroughputOf, Values, Variable,
 };
 use control::{Held, UserGate};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use transaction::Transaction;
+use transaction::{Suspended, Transaction};
 
 /// Nanoseconds in a millisecond.
 const NANOS_PER_MILLI: f64 = 1e6;
-/// Steps without a request or pause after which a user yields to other tasks.
+/// Steps without a wait after which a user yields to other tasks.
 const MAX_STEPS_WITHOUT_YIELD: u32 = 1000;
 /// Consecutive yields after which each further one is a pause: an endless group without requests
 /// would occupy a core.
@@ -42,8 +48,14 @@ pub(super) struct User {
     pub(super) number: u32,
     pub(super) values: Values,
     pub(super) connections: Connections,
+    /// Own TLS, with certificates of a keystore.
+    pub(super) tls: Option<Box<UserTls>>,
     pub(super) jar: Jar,
-    pub(super) cache: Cache,
+    /// Shared with its workers.
+    pub(super) cache: Rc<RefCell<Cache>>,
+    /// Those that request resources of a page at the same time.
+    pub(super) workers: Vec<Self>,
+    is_worker: bool,
     /// Time of the last clock read: the end of the last sample or pause.
     pub(super) now: u64,
     /// Due time of the next request, for the first request of an iteration in an open model.
@@ -57,18 +69,23 @@ pub(super) struct User {
     pub(super) message: Message,
     pub(super) captured: CapturedResponse,
     pub(super) transactions: Vec<Transaction>,
+    /// Those of branches that go on later.
+    pub(super) suspended: Vec<Suspended>,
     /// Started iterations.
     iterations: u64,
-    /// Steps since the last request, pause or yield.
-    steps: u32,
-    /// Yields since the last request or pause.
+    /// Steps since the last wait or yield.
+    pub(super) steps: u32,
+    /// Consecutive yields without a sample or pause.
     yields: u32,
-    /// This iteration had a request or a pause.
+    /// This iteration had a sample or a pause.
     progressed: bool,
     /// No step starts after this time.
     pub(super) deadline: u64,
-    /// Samplers up to now: samples and flow control actions.
+    /// Samplers up to now: samples, flow control actions, and ends of transactions that replace their
+    /// samples.
     samplers: u64,
+    /// A sample or a flow control action was executed.
+    has_sampled: bool,
     /// The last sample succeeded.
     last_success: bool,
     /// Counters of controllers.
@@ -79,6 +96,8 @@ pub(super) struct User {
     orders: Vec<Vec<u32>>,
     gates: Vec<UserGate>,
     locks: Vec<Held>,
+    /// State of scripts in the helper JVM.
+    scripts: Option<Box<UserScripts>>,
 }
 
 /// Control flow after a step.
@@ -97,17 +116,41 @@ impl User {
             (u64::from(number) << 20 | group.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
         let values = Values::new(&common.plan.program, &common.state, group.index, number, seed);
-        let plan = &common.plan.groups[group.index];
-        let (slots, marks, orders) = (plan.slots, plan.marks, plan.orders);
-        let gates = common.plan.program.gates.len();
         events.users.set(events.users.get() + 1);
         common.active[group.index].fetch_add(1, Ordering::Relaxed);
+        let mut user = Self::with(events, group, number, values);
+        user.set_success(true);
+        user
+    }
+
+    /// A user that only requests resources for another one, and is not counted.
+    pub(super) fn worker(&self) -> Self {
+        let (events, group) = (self.events.clone(), self.group.clone());
+        let mut worker = Self::with(events, group, self.number, self.values.clone());
+        worker.is_worker = true;
+        worker
+    }
+
+    /// A worker takes over what requests of this user have, without the cookies.
+    pub(super) fn join(&mut self, user: &Self) {
+        self.values.clone_from(&user.values);
+        self.cache = user.cache.clone();
+        self.deadline = user.deadline;
+    }
+
+    fn with(events: Rc<Loop>, group: Rc<UserGroup>, number: u32, values: Values) -> Self {
+        let plan = &events.common.plan.groups[group.index];
+        let (slots, marks, orders) = (plan.slots, plan.marks, plan.orders);
+        let gates = events.common.plan.program.gates.len();
         let now = events.now();
-        let mut user = Self {
+        Self {
             values,
             connections: Connections::default(),
+            tls: None,
             jar: Jar::default(),
-            cache: Cache::default(),
+            cache: Rc::default(),
+            workers: Vec::new(),
+            is_worker: false,
             now,
             intended: None,
             idle_since: now,
@@ -116,24 +159,25 @@ impl User {
             message: Message::default(),
             captured: CapturedResponse::default(),
             transactions: Vec::new(),
+            suspended: Vec::new(),
             iterations: 0,
             steps: 0,
             yields: 0,
             progressed: false,
             deadline: group.deadline,
             samplers: 0,
+            has_sampled: false,
             last_success: true,
             slots: vec![0; slots],
             marks: vec![0; marks],
             orders: vec![Vec::new(); orders],
             gates: vec![UserGate::default(); gates],
             locks: Vec::new(),
+            scripts: None,
             events,
             group,
             number,
-        };
-        user.set_success(true);
-        user
+        }
     }
 
     /// Executes iterations as long as `next` allows one.
@@ -157,17 +201,7 @@ impl User {
         let plan = &events.common.plan;
         let index = self.group.index;
         let (group, row) = (&plan.program.groups[index], &plan.groups[index]);
-        if self.iterations > 0 {
-            self.reset_user();
-        } else {
-            self.preset_cookies();
-        }
-        self.values.start_iteration(&plan.program);
-        if let Some(variable) = group.index {
-            self.values.set(variable, Some(self.iterations.to_string()));
-        }
-        self.iterations += 1;
-        self.progressed = false;
+        self.start_iteration(&plan.program, group);
         let (mut at, mut ends) = (0, false);
         while let Some(op) = row.ops.get(at) {
             self.steps += 1;
@@ -186,19 +220,29 @@ impl User {
                     let good = self.request(&events, *request).await;
                     self.after_sample(good, group.on_error)
                 }
-                Op::Local(sample) => {
-                    let good = self.local(&events, sample).await;
+                Op::Stream(request) => {
+                    // Boxed: rare and large, and otherwise part of the memory of every user.
+                    let sample = Box::pin(self.sample::<true>(&events, *request));
+                    let good = sample.await;
                     self.after_sample(good, group.on_error)
                 }
-                Op::TransactionStart { label, name, with_pauses, parent_only, checks } => {
+                Op::Local(sample) => {
+                    let good = self.local(&events, sample).await;
+                    let flow = self.after_sample(good, group.on_error);
+                    self.after_scripts(flow)
+                }
+                Op::Scripted(request) => {
+                    let good = Box::pin(self.scripted_request(&events, *request)).await;
+                    let flow = self.after_sample(good, group.on_error);
+                    self.after_scripts(flow)
+                }
+                Op::Script(script) => Box::pin(self.script_step(*script)).await,
+                Op::TransactionStart { label, name, with_pauses, parent_only, checks, scripts } => {
                     let kind = (*with_pauses, *parent_only);
-                    self.start_transaction((*label, name.as_ref()), kind, checks);
+                    self.start_transaction((*label, name.as_ref()), kind, (checks, scripts));
                     Flow::Next
                 }
-                Op::TransactionEnd => {
-                    self.end_transaction();
-                    Flow::Next
-                }
+                Op::TransactionEnd => self.finish_transaction().await,
                 Op::Step { step, mark } => self.step(step, *mark).await,
                 Op::Shared(timer) => self.shared_timer(&events, *timer).await,
                 Op::Flow(action) => self.flow(*action),
@@ -226,13 +270,36 @@ impl User {
         Flow::Next
     }
 
+    /// Prepares cookies, connections and variables for an iteration.
+    fn start_iteration(&mut self, program: &Program, group: &Group) {
+        if self.iterations > 0 {
+            self.reset_user();
+        } else {
+            self.preset_cookies();
+        }
+        self.values.start_iteration(program);
+        if let Some(variable) = group.index {
+            self.values.set(variable, Some(self.iterations.to_string()));
+        }
+        self.iterations += 1;
+        self.progressed = false;
+    }
+
     /// Continues after a sample.
     #[inline]
     fn after_sample(&mut self, good: bool, on_error: OnError) -> Flow {
-        (self.steps, self.yields, self.progressed) = (0, 0, true);
-        self.samplers = self.samplers.wrapping_add(1);
+        // A sample without a wait is still a step: a loop of them has to yield.
+        (self.yields, self.progressed) = (0, true);
+        self.sampler_ended();
         self.set_success(good);
         if good { Flow::Next } else { self.after_error(on_error) }
+    }
+
+    #[inline]
+    fn sampler_ended(&mut self) {
+        self.samplers = self.samplers.wrapping_add(1);
+        self.has_sampled = true;
+        self.end_turn();
     }
 
     #[inline]
@@ -270,8 +337,10 @@ impl User {
         let group = &self.events.common.plan.program.groups[self.group.index];
         if group.new_user {
             self.connections.clear();
+            self.tls = None;
+            self.workers.clear();
         }
-        self.cache.start_iteration(group.new_user);
+        self.cache.borrow_mut().start_iteration(group.new_user);
         if group.cookies == Cookies::KeptForIteration {
             self.jar.clear();
             self.preset_cookies();
@@ -318,11 +387,14 @@ impl User {
                     self.set(values);
                 }
             }
-            Step::Feed(feeder) => {
-                if !self.scope().feed(*feeder) {
+            Step::Feed(feeder) => match self.scope().feed(*feeder) {
+                Ok(true) => {}
+                Ok(false) => return Flow::EndUser,
+                Err(why) => {
+                    self.events.common.fail(why.to_string());
                     return Flow::EndUser;
                 }
-            }
+            },
             Step::Count(counter) => {
                 self.scope().count(*counter);
             }
@@ -336,6 +408,7 @@ impl User {
             | Step::OnFailure(_)
             | Step::Decide(_)
             | Step::Local(_)
+            | Step::Script(_)
             | Step::Shared(_) => {}
         }
         Flow::Next
@@ -377,20 +450,6 @@ impl User {
                 u64::try_from(count).unwrap_or(u64::MAX)
             }
         }
-    }
-
-    /// Length of a pause in milliseconds.
-    fn pause_millis(&mut self, pause: &Pause) -> f64 {
-        let mut scope = self.scope();
-        let (offset, spread) = (pause.offset.number(&mut scope), pause.spread.number(&mut scope));
-        let random = scope.values.random();
-        let part = match pause.distribution {
-            Distribution::None => 0.0,
-            Distribution::Uniform => spread * random.f64(),
-            Distribution::Normal => spread * normal(random),
-            Distribution::Poisson => poisson(random, spread),
-        };
-        offset + part
     }
 
     /// Nanoseconds to wait for a rate of samples per minute.
@@ -468,28 +527,11 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
+        if self.is_worker {
+            return;
+        }
+        self.forget_scripts();
         self.events.users.set(self.events.users.get() - 1);
         self.events.common.active[self.group.index].fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A standard normal number (Box and Muller).
-fn normal(random: &mut fastrand::Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.f64()).cos()
-}
-
-/// A Poisson number: by multiplication up to a mean of 500, above approximated by the normal
-/// distribution.
-fn poisson(random: &mut fastrand::Rng, mean: f64) -> f64 {
-    if mean > 500.0 {
-        return (mean + mean.sqrt() * normal(random)).round().max(0.0);
-    }
-    let limit = (-mean).exp();
-    let (mut product, mut number) = (random.f64(), 0.0);
-    while product > limit {
-        product *= random.f64();
-        number += 1.0;
-    }
-    number
 }

@@ -151,7 +151,9 @@ impl Fields {
         let has_date = self.year.or(self.month.map(i16::from)).or(self.day.map(i16::from));
         let hour = match (self.hour, self.half_hour) {
             (Some(hour), _) => Some(hour),
-            (None, Some(hour)) => Some(hour + if self.afternoon == Some(true) { 12 } else { 0 }),
+            (None, Some(hour)) => {
+                Some(hour.checked_add(if self.afternoon == Some(true) { 12 } else { 0 })?)
+            }
             (None, None) => None,
         };
         let date = civil::Date::new(

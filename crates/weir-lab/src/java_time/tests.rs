@@ -79,3 +79,10 @@ fn durations_are_read() {
         assert_eq!(duration(text), None, "{text}");
     }
 }
+
+#[test]
+fn an_hour_of_a_half_day_is_bounded() {
+    let pattern = TimePattern::new("K a", Class::Formatter).expect("a pattern");
+    assert!(pattern.parse("11 PM", &TimeZone::UTC).is_some());
+    assert!(pattern.parse("120 PM", &TimeZone::UTC).is_none());
+}

@@ -15,6 +15,7 @@ impl Translation<'_> {
     pub(super) fn checks(&mut self, scope: &Scope<'_>) -> Vec<Check> {
         let mut checks = Vec::new();
         for element in scope.outer_first() {
+            let before = checks.len();
             let assertion = match element.class.as_str() {
                 "ResponseAssertion" => self.response_assertion(element),
                 "DurationAssertion" => {
@@ -28,10 +29,9 @@ impl Translation<'_> {
                 "MD5HexAssertion" => {
                     Some(Assertion::Md5(self.property(element, "MD5HexAssertion.size")))
                 }
-                class if class.contains("JSR223") || class.contains("BeanShell") => {
-                    if class.ends_with("Assertion") {
-                        self.unsupported(element, "the Lab does not run scripts");
-                    }
+                "JSR223Assertion" | "BeanShellAssertion" => {
+                    let script = self.script(element);
+                    self.after.checks.extend(script.map(|script| (before, script)));
                     None
                 }
                 "HTMLAssertion" => {
@@ -49,6 +49,8 @@ impl Translation<'_> {
                 }
                 _ => None,
             };
+            let functions = self.take_functions();
+            self.after.checks.extend(functions.into_iter().map(|script| (before, script)));
             checks.extend(assertion.map(|assertion| Check {
                 message: None,
                 kind: CheckKind::Assertion(Box::new(assertion)),

@@ -6,7 +6,7 @@ use super::tree::{Element, Property};
 use crate::program::{Counter, Function, Share, Step, Text, Variable};
 
 /// Elements that are no steps, and that are supported or irrelevant.
-const PASSIVE_ELEMENTS: [&str; 40] = [
+const PASSIVE_ELEMENTS: [&str; 41] = [
     "AuthManager",
     "BoundaryExtractor",
     "CacheManager",
@@ -32,6 +32,7 @@ const PASSIVE_ELEMENTS: [&str; 40] = [
     "HeaderManager",
     "JSONPathAssertion",
     "JSONPostProcessor",
+    "KeystoreConfig",
     "PoissonRandomTimer",
     "PreciseThroughputTimer",
     "RandomVariableConfig",
@@ -66,8 +67,9 @@ const LISTENERS: [&str; 9] = [
 /// Whether an element is allowed among samplers without being a step.
 pub(super) fn is_passive(element: &Element) -> bool {
     let class = element.class.as_str();
-    let is_script = class.contains("JSR223") || class.contains("BeanShell");
+    let is_script = super::scripts::is_script(element);
     PASSIVE_ELEMENTS.contains(&class)
+        || is_script && !class.ends_with("Sampler")
         || !is_script && LISTENERS.iter().any(|end| class.ends_with(end))
 }
 
@@ -94,23 +96,22 @@ impl Translation<'_> {
         let inner = scope.with(&element.children);
         match element.class.as_str() {
             "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => {
-                self.steps_before(&inner, steps);
-                if let Some(request) = self.request(element, &inner) {
+                self.scripted_sampler(element, &inner);
+                self.steps_before(element, &inner, steps);
+                if let Some(request) = self.request(element, &inner, steps) {
                     steps.push(Step::Request(request.into()));
                     self.on_failure(&inner, steps);
                 }
             }
-            "DebugSampler" | "DummySampler" => {
-                self.steps_before(&inner, steps);
-                steps.push(Step::Local(self.local_sample(element, &inner).into()));
+            "DebugSampler" | "DummySampler" | "JSR223Sampler" | "BeanShellSampler" => {
+                self.steps_before(element, &inner, steps);
+                let sample = self.local_sample(element, &inner, steps);
+                steps.push(Step::Local(sample.into()));
                 self.on_failure(&inner, steps);
             }
             "TestAction" => {
-                self.steps_before(&inner, steps);
+                self.steps_before(element, &inner, steps);
                 self.test_action(element, steps);
-            }
-            class if class.contains("JSR223") || class.contains("BeanShell") => {
-                self.unsupported(element, "the Lab does not run scripts");
             }
             _ if self.controller(element, &inner, steps) => {}
             _ if is_passive(element) => {}
@@ -119,14 +120,21 @@ impl Translation<'_> {
     }
 
     /// Steps before a sampler: pre-processors, then timers.
-    fn steps_before(&mut self, scope: &Scope<'_>, steps: &mut Vec<Step>) {
+    fn steps_before(&mut self, sampler: &Element, scope: &Scope<'_>, steps: &mut Vec<Step>) {
+        let first = steps.len();
         for element in scope.outer_first() {
             if element.class == "UserParameters" && !element.is("UserParameters.per_iteration") {
                 self.user_parameters(element, steps);
+            } else if matches!(
+                element.class.as_str(),
+                "JSR223PreProcessor" | "BeanShellPreProcessor"
+            ) {
+                self.script_before(element, steps);
             } else if element.class.contains("PreProcessor") {
                 self.unsupported(element, "the Lab does not support this element");
             }
         }
+        self.join_scripts(sampler, &mut steps[first..]);
         for element in scope.outer_first() {
             self.timer(element, steps);
         }
@@ -180,6 +188,7 @@ impl Translation<'_> {
             share: if per_user { Share::User } else { Share::All },
             reset_each_iteration: reset,
         };
+        self.run_functions(steps);
         steps.push(Step::Count(self.variables.program.add_counter(counter)));
     }
 
@@ -194,6 +203,7 @@ impl Translation<'_> {
         };
         let value = Text::from_parts([function.into()]);
         let variable = self.variables.variable(&name);
+        self.run_functions(steps);
         steps.push(Step::Set(vec![(variable, value)]));
     }
 
@@ -210,6 +220,7 @@ impl Translation<'_> {
                     .collect()
             })
             .collect();
+        self.run_functions(steps);
         match users.len() {
             0 => {}
             1 => steps.extend(users.into_iter().map(Step::Set)),

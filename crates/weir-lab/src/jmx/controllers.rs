@@ -37,16 +37,24 @@ impl Translation<'_> {
                 let label = self.label(element);
                 let parent_only = self.switch(element, "TransactionController.parent", false);
                 let outer = self.parent_levels;
+                let name = self.changing_label(element, true);
+                self.run_functions(steps);
+                let checks = if parent_only { self.checks(inner).into() } else { Arc::default() };
+                let scripts = match parent_only {
+                    true => self.take_after(inner, None).map(|scripts| Arc::new(*scripts)),
+                    false => None,
+                };
                 if parent_only {
                     self.parent_levels = inner.depth();
                 }
                 let transaction = Step::Transaction {
                     label,
-                    name: self.changing_label(element, true),
+                    name,
                     with_pauses: self.switch(element, "TransactionController.includeTimers", true),
                     parent_only,
                     // Assertions apply to its samples and to itself.
-                    checks: if parent_only { self.checks(inner).into() } else { Arc::default() },
+                    checks,
+                    scripts,
                     steps: self.steps(element, inner),
                 };
                 self.parent_levels = outer;
@@ -56,18 +64,25 @@ impl Translation<'_> {
             }
             "SwitchController" => {
                 let selection = self.property(element, "SwitchController.value");
+                let scripts = self.take_functions();
                 let (names, branches) = self.branches(element, inner, steps);
                 let kind = ControllerKind::Switch { selection, names };
-                steps.push(Controller { kind, branches }.into());
+                let controller = Controller { kind, scripts, branches };
+                steps.push(controller.into());
             }
             "InterleaveControl" | "RandomController" => self.choice(element, inner, steps),
             "RandomOrderController" => {
                 let (_, branches) = self.branches(element, inner, steps);
-                steps.push(Controller { kind: ControllerKind::Shuffle, branches }.into());
+                steps.push(
+                    Controller { kind: ControllerKind::Shuffle, scripts: Vec::new(), branches }
+                        .into(),
+                );
             }
             _ => {
                 let Some(kind) = self.controller_kind(element) else { return false };
-                steps.push(kind.around(self.steps(element, inner)));
+                let scripts = self.take_functions();
+                let branches = vec![self.steps(element, inner)];
+                steps.push(Controller { kind, scripts, branches }.into());
             }
         }
         true
@@ -140,16 +155,24 @@ impl Translation<'_> {
             (_, true) => ChoiceOrder::InTurnByUser,
             (_, false) => ChoiceOrder::InTurn,
         };
-        let (_, branches) = self.branches(element, inner, steps);
+        let (_, mut branches) = self.branches(element, inner, steps);
+        let children = element.children.iter().filter(|child| child.enabled && is_executed(child));
+        for (child, branch) in children.zip(&mut branches) {
+            // The transaction of a controller within is not the branch.
+            let is_inside = child.class != "TransactionController";
+            if is_inside && branch.iter().any(Step::is_additional_transaction) {
+                *branch = vec![ControllerKind::Simple.around(std::mem::take(branch))];
+            }
+        }
         // Only matters for controllers with several samplers.
         let by_sample = by_sample && branches.iter().any(|branch| samplers(branch) > 1);
-        if by_sample && branches.iter().flatten().any(has_transaction) {
-            let message = "the Lab does not support a Transaction Controller in a controller that \
-                           ignores sub-controller blocks";
-            self.unsupported(element, message);
-        }
         steps.push(
-            Controller { kind: ControllerKind::Choose { order, by_sample }, branches }.into(),
+            Controller {
+                kind: ControllerKind::Choose { order, by_sample },
+                scripts: Vec::new(),
+                branches,
+            }
+            .into(),
         );
     }
 
@@ -230,6 +253,7 @@ impl Translation<'_> {
             (5, _) => FlowAction::BreakLoop,
             (1, _) => {
                 let pause = self.property(element, "ActionProcessor.duration");
+                self.run_functions(steps);
                 steps.push(Step::Pause(Pause::constant(pause)));
                 FlowAction::Continue
             }
@@ -259,17 +283,10 @@ fn samplers(steps: &[Step]) -> usize {
             let all: usize = controller.branches.iter().map(|branch| samplers(branch)).sum();
             all + usize::from(all > 0)
         }
-        Step::Once(steps) | Step::Transaction { steps, .. } => samplers(steps),
+        Step::Once(steps) => samplers(steps),
+        // It ends with the turn after its last sampler.
+        Step::Transaction { steps, .. } => samplers(steps) + 1,
         _ => 0,
     };
     steps.iter().map(of).sum()
-}
-
-fn has_transaction(step: &Step) -> bool {
-    match step {
-        Step::Transaction { .. } => true,
-        Step::Loop { steps, .. } | Step::Once(steps) => steps.iter().any(has_transaction),
-        Step::Control(controller) => controller.branches.iter().flatten().any(has_transaction),
-        _ => false,
-    }
 }

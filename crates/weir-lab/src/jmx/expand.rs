@@ -3,12 +3,16 @@
 use super::tree::{self, Element, Property};
 use super::{MAX_FILE_BYTES, Problem};
 use crate::bounded_file;
+use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 
 /// Deepest nesting of modules and included files.
 const MAX_DEPTH: usize = 32;
 /// Largest number of elements of a plan with its modules and included files.
 const MAX_ELEMENTS: usize = 200_000;
+/// Bytes of all included files.
+const MAX_INCLUDED_BYTES: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 /// A plan without references.
 pub(super) struct Expanded {
@@ -21,8 +25,16 @@ pub(super) struct Expanded {
 /// Replaces the children of Module and Include Controllers. Included files are beside the plan, or
 /// at a path that starts with `prefix`.
 pub(super) fn expand(roots: &[Element], folder: &Path, prefix: &str) -> Expanded {
-    let mut expander =
-        Expander { roots, folder, prefix, files: Vec::new(), problems: Vec::new(), elements: 0 };
+    let mut expander = Expander {
+        roots,
+        folder,
+        prefix,
+        files: Vec::new(),
+        parsed: HashMap::new(),
+        bytes: 0,
+        problems: Vec::new(),
+        elements: 0,
+    };
     let expanded = expander.all(roots, 0);
     Expanded { roots: expanded, files: expander.files, problems: expander.problems }
 }
@@ -32,6 +44,10 @@ struct Expander<'r> {
     folder: &'r Path,
     prefix: &'r str,
     files: Vec<String>,
+    /// Parsed files by name: each is read once.
+    parsed: HashMap<String, Result<Rc<Vec<Element>>, String>>,
+    /// Bytes of the files up to now.
+    bytes: usize,
     problems: Vec<Problem>,
     elements: usize,
 }
@@ -95,30 +111,44 @@ impl Expander<'_> {
             return Vec::new();
         }
         let name = format!("{}{name}", self.prefix);
-        let text = bounded_file::read_text(&self.folder.join(name.trim()), MAX_FILE_BYTES);
-        let read = text
-            .map_err(|error| error.to_string())
-            .and_then(|text| tree::read(&text).map_err(|problem| format!("`{name}`: {problem}")));
-        let mut roots = match read {
+        let read = match self.parsed.get(&name) {
+            Some(known) => known.clone(),
+            None => {
+                let read = self.read(&name).map(Rc::new);
+                self.parsed.insert(name.clone(), read.clone());
+                read
+            }
+        };
+        let roots = match read {
             Ok(roots) => roots,
             Err(message) => {
                 self.problem(element, message);
                 return Vec::new();
             }
         };
-        let at = self.files.iter().position(|known| *known == name).unwrap_or_else(|| {
-            self.files.push(name.clone());
-            self.files.len() - 1
-        });
-        let file = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        roots.iter_mut().for_each(|root| root.set_file(file));
-        let plans = roots.into_iter().filter(|root| root.class == "TestPlan");
-        let mut below = plans.flat_map(|plan| plan.children);
+        let plans = roots.iter().filter(|root| root.class == "TestPlan");
+        let mut below = plans.flat_map(|plan| &plan.children);
         let Some(fragment) = below.find(|child| child.class == "TestFragmentController") else {
             self.problem(element, format!("`{name}` has no Test Fragment"));
             return Vec::new();
         };
         self.all(&fragment.children, depth + 1)
+    }
+
+    /// Reads an included file.
+    fn read(&mut self, name: &str) -> Result<Vec<Element>, String> {
+        let text = bounded_file::read_text(&self.folder.join(name.trim()), MAX_FILE_BYTES)
+            .map_err(|error| error.to_string())?;
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > MAX_INCLUDED_BYTES {
+            let mebibytes = MAX_INCLUDED_BYTES >> 20;
+            return Err(format!("`{name}`: the included files have more than {mebibytes} MiB"));
+        }
+        let mut roots = tree::read(&text).map_err(|problem| format!("`{name}`: {problem}"))?;
+        self.files.push(name.to_owned());
+        let file = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
+        roots.iter_mut().for_each(|root| root.set_file(file));
+        Ok(roots)
     }
 }
 

@@ -82,6 +82,7 @@ impl Translation<'_> {
     pub(super) fn post_processors(&mut self, scope: &Scope<'_>) -> Vec<PostProcessor> {
         let mut found = Vec::new();
         for element in scope.outer_first() {
+            let before = found.len();
             match element.class.as_str() {
                 "RegexExtractor" => found.extend(self.regex_extractor(element)),
                 "BoundaryExtractor" => found.extend(self.boundary_extractor(element)),
@@ -91,7 +92,8 @@ impl Translation<'_> {
                 "JMESPathExtractor" => found.extend(self.jmespath_extractor(element)),
                 "JSONPostProcessor" => self.json_extractors(element, &mut found),
                 "JSR223PostProcessor" | "BeanShellPostProcessor" => {
-                    self.unsupported(element, "the Lab does not run scripts");
+                    let script = self.script(element);
+                    self.after.processors.extend(script.map(|script| (before, script)));
                 }
                 // Of listeners and of the debugging of plans.
                 "DebugPostProcessor" => {}
@@ -100,6 +102,8 @@ impl Translation<'_> {
                 }
                 _ => {}
             }
+            let functions = self.take_functions();
+            self.after.processors.extend(functions.into_iter().map(|script| (before, script)));
         }
         found
     }

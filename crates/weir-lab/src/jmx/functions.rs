@@ -1,5 +1,6 @@
 //! JMeter functions. Constant results are computed when the plan is read.
 
+use super::scripts;
 use super::text::TextError;
 use super::variables::Variables;
 use crate::charset::Charset;
@@ -123,7 +124,7 @@ pub(super) fn call(
         "__CSVRead" => call.csv_read(variables)?,
         // The place of the languages of the JVM.
         "__groovy" | "__BeanShell" => {
-            return Err(TextError::unsupported(format!("the Lab does not run scripts: `{name}`")));
+            return Err(TextError::unsupported(format!("{}: `{name}`", scripts::NEEDS_JMETER)));
         }
         _ => {
             let why = UNSUPPORTED.iter().find(|(known, _)| *known == name);

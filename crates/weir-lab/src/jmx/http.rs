@@ -6,16 +6,20 @@ use super::tree::{Element, is_true};
 use crate::charset::Charset;
 use crate::pattern::Pattern;
 use crate::program::{
-    CacheOptions, ClientOptions, Credentials, Origin, Redirects, Request, Resources, StatusSet,
-    Text, TextPart, Timeouts, Url,
+    CacheOptions, Call, ClientOptions, Credentials, Function, JmeterFunction, Origin, Redirects,
+    Request, Resources, StatusSet, Step, Text, TextPart, Timeouts, Url,
 };
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// No limit: JMeter has no timeout by default.
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
-/// Classes of unsupported elements that change requests.
-const UNSUPPORTED: [&str; 2] = ["KeystoreConfig", "BoltConnectionElement"];
+/// Parallel requests of resources without a valid number, as in JMeter.
+const USUAL_POOL: usize = 6;
+/// Most parallel requests of resources.
+const MAX_POOL: usize = 100;
+/// Class of an unsupported element that changes requests.
+const UNSUPPORTED: &str = "BoltConnectionElement";
 
 /// The properties of a sampler and of the surrounding defaults.
 pub(super) struct Settings<'e> {
@@ -24,7 +28,7 @@ pub(super) struct Settings<'e> {
 }
 
 impl<'e> Settings<'e> {
-    fn new(element: &'e Element, scope: &Scope<'e>) -> Self {
+    pub(super) fn new(element: &'e Element, scope: &Scope<'e>) -> Self {
         let defaults = scope.inner_first().filter(|found| found.class == "ConfigTestElement");
         Self { elements: std::iter::once(element).chain(defaults).collect() }
     }
@@ -66,11 +70,16 @@ impl<'e> Settings<'e> {
 
 impl Translation<'_> {
     /// Translates a sampler. The innermost level of `scope` has its children.
-    pub(super) fn request(&mut self, element: &Element, scope: &Scope<'_>) -> Option<Request> {
+    pub(super) fn request(
+        &mut self,
+        element: &Element,
+        scope: &Scope<'_>,
+        steps: &mut Vec<Step>,
+    ) -> Option<Request> {
         self.variables.sampler = Some(element.name.clone());
         let settings = Settings::new(element, scope);
         for found in scope.outer_first() {
-            if UNSUPPORTED.contains(&found.class.as_str()) {
+            if found.class == UNSUPPORTED {
                 self.unsupported(found, "the Lab does not support this element");
             }
         }
@@ -97,26 +106,33 @@ impl Translation<'_> {
             Redirects::Ignore
         };
         let client = self.client(&settings, scope, content.content_type, redirects);
+        let (label, name) = (self.label(element), self.changing_label(element, false));
+        let timeouts = Timeouts {
+            connect: settings.limit(self, "HTTPSampler.connect_timeout"),
+            response: settings.limit(self, "HTTPSampler.response_timeout"),
+        };
+        self.run_functions(steps);
+        let (post_processors, checks) = (self.post_processors(scope), self.checks(scope));
+        let scripts = self.take_after(scope, self.script_sampler(element));
         Some(Request {
-            label: self.label(element),
-            name: self.changing_label(element, false),
+            label,
+            name,
             method,
             url,
             headers,
             body: content.body,
             keep_alive,
             http2: false,
-            timeouts: Timeouts {
-                connect: settings.limit(self, "HTTPSampler.connect_timeout"),
-                response: settings.limit(self, "HTTPSampler.response_timeout"),
-            },
+            timeouts,
             redirects,
             success: StatusSet::success(),
             expected: StatusSet::default(),
-            checks: self.checks(scope),
+            checks,
             extractors: Vec::new(),
-            post_processors: self.post_processors(scope),
+            post_processors,
+            scripts,
             client,
+            stream: None,
             decode: false,
         })
     }
@@ -169,6 +185,13 @@ impl Translation<'_> {
         if !settings.switch(self, "HTTPSampler.image_parser", false) {
             return None;
         }
+        let parallel = match settings.switch(self, "HTTPSampler.concurrentDwn", false) {
+            true => {
+                let pool = settings.fixed(self, "HTTPSampler.concurrentPool");
+                pool.trim().parse().unwrap_or(USUAL_POOL).clamp(1, MAX_POOL)
+            }
+            false => 1,
+        };
         let mut pattern = |name: &str| {
             let text = settings.fixed(self, name);
             // JMeter ignores an invalid expression.
@@ -177,6 +200,7 @@ impl Translation<'_> {
         Some(Resources {
             allowed: pattern("HTTPSampler.embedded_url_re"),
             excluded: pattern("HTTPSampler.embedded_url_exclude_re"),
+            parallel,
         })
     }
 
@@ -219,7 +243,7 @@ impl Translation<'_> {
         let mut all = Vec::new();
         for found in manager.properties.elements("AuthManager.auth_list") {
             let mechanism = found.text("Authorization.mechanism");
-            if !matches!(mechanism, "" | "BASIC" | "BASIC_DIGEST") {
+            if !matches!(mechanism, "" | "BASIC" | "BASIC_DIGEST" | "DIGEST") {
                 let message = format!("the Lab does not authenticate by `{mechanism}`");
                 self.unsupported(manager, &message);
             }
@@ -227,6 +251,8 @@ impl Translation<'_> {
                 url: self.text(manager, found.text("Authorization.url")),
                 user: self.text(manager, found.text("Authorization.username")),
                 password: self.text(manager, found.text("Authorization.password")),
+                realm: self.text(manager, found.text("Authorization.realm")),
+                is_preemptive: mechanism != "DIGEST",
             });
         }
         all
@@ -311,7 +337,7 @@ impl Translation<'_> {
         }
         target.extend(path.into_iter().map(|part| match part {
             TextPart::Literal(text) => text.replace(' ', "%20").as_str().into(),
-            other => other,
+            other => without_spaces(other),
         }));
         if let Some(query) = query {
             let has =
@@ -324,6 +350,12 @@ impl Translation<'_> {
             Err(base) => Url::Absolute(Text::from_parts(base.into_iter().chain(target))),
         })
     }
+}
+
+/// A part of a path, in which JMeter encodes spaces.
+fn without_spaces(part: TextPart) -> TextPart {
+    let arguments = vec![Text::from_parts([part]), Text::fixed(" "), Text::fixed("%20")];
+    Function::Jmeter(Call { function: JmeterFunction::Replace, arguments }).into()
 }
 
 /// Whether a field has this name.

@@ -4,10 +4,7 @@ use super::http::Settings;
 use super::translate::Translation;
 use super::tree::{Element, Properties};
 use crate::charset::Charset;
-use crate::program::{Body, Multipart, Part, PartContent, Text};
-
-/// Largest sent file.
-const MAX_FILE_BYTES: u64 = 256 << 20;
+use crate::program::{Body, FileName, MAX_FILE_BYTES, Multipart, Part, PartContent, Text};
 
 /// Query and body made of arguments and files.
 pub(super) struct Content {
@@ -71,11 +68,16 @@ impl Translation<'_> {
             let parts = Multipart { parts: parts(arguments, files, lax), encoding };
             return content(Body::Multipart(parts), None);
         }
-        if let [Part { content_type, content: PartContent::File(_, bytes), .. }] = &files[..]
+        if let [Part { content_type, content: sent, .. }] = &files[..]
             && arguments.is_empty()
             && (has_body || method == "GET")
         {
-            return content(Body::Bytes(bytes.clone()), Some(content_type));
+            let body = match sent {
+                PartContent::File(_, bytes) => Body::Bytes(bytes.clone()),
+                PartContent::Named(file) => Body::File(file.clone()),
+                PartContent::Text(text) => text.clone().into(),
+            };
+            return content(body, Some(content_type));
         }
         let charset = encoding.name();
         if !arguments.is_empty() && (raw || nameless) && (has_body || method == "GET") {
@@ -154,18 +156,23 @@ impl Translation<'_> {
         let Some(list) = element.properties.element("HTTPsampler.Files") else { return Vec::new() };
         let mut files = Vec::new();
         for file in list.elements("HTTPFileArgs.files") {
-            let path = self.fixed_text(element, file.text("File.path"), "File.path");
-            if path.is_empty() {
-                continue;
-            }
-            let path = self.variables.folder.join(path);
-            let read = crate::bounded_file::read(&path, MAX_FILE_BYTES);
-            let Some(bytes) = self.valid(element, read) else { continue };
+            let name = self.text(element, file.text("File.path"));
+            let folder = self.variables.folder.clone();
+            let content = match name.as_fixed() {
+                Some("") => continue,
+                Some(name) => {
+                    let path = folder.join(name);
+                    let read = crate::bounded_file::read(&path, MAX_FILE_BYTES);
+                    let Some(bytes) = self.valid(element, read) else { continue };
+                    PartContent::File(path, bytes.into())
+                }
+                None => PartContent::Named(FileName { folder, name }),
+            };
             let mime = file.text("File.mimetype");
             files.push(Part {
                 name: self.text(element, file.text("File.paramname")),
                 content_type: self.fixed_text(element, mime, "File.mimetype"),
-                content: PartContent::File(path, bytes.into()),
+                content,
                 transfer: "",
             });
         }

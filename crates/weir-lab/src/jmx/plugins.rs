@@ -3,7 +3,9 @@
 use super::schedule;
 use super::translate::Translation;
 use super::tree::{Element, Property};
-use crate::program::{ArrivalRate, ArrivalTimes, Executor, Planned, Span, Stage};
+use crate::program::{
+    ArrivalRate, ArrivalTimes, Executor, MAX_STAGE_SECONDS, Planned, Span, Stage, valid_rate,
+};
 use std::time::Duration;
 
 /// Most users of a group whose users start on their own.
@@ -51,8 +53,11 @@ impl Translation<'_> {
         let rows = rows.into_iter().map(|row| {
             let cell = |raw: String| {
                 let text = self.fixed_text(element, &raw, name);
-                let number = if text.trim().is_empty() { Ok(0.0) } else { text.trim().parse() };
-                let number = number.map_err(|_| format!("`{name}` has `{text}` as a number"));
+                let number = match text.trim() {
+                    "" => Some(0.0),
+                    text => text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0),
+                };
+                let number = number.ok_or_else(|| format!("`{name}` has `{text}` as a number"));
                 self.valid(element, number).unwrap_or(0.0)
             };
             row.into_iter().map(cell).collect()
@@ -86,7 +91,8 @@ impl Translation<'_> {
     }
 
     fn stepping(&mut self, element: &Element) -> Option<Executor> {
-        let mut number = |name| self.number(element, name, 0).max(0);
+        // Up to 30 years, so that no sum of times overflows.
+        let mut number = |name| self.number(element, name, 0).clamp(0, 1_000_000_000);
         let users = number("ThreadGroup.num_threads");
         let delay = number("Threads initial delay");
         let or_all = |count: i64| if count == 0 { users.max(1) } else { count };
@@ -179,6 +185,9 @@ impl Translation<'_> {
         if self.number(element, "Iterations", 0) > 0 {
             self.unsupported(element, "the Lab does not support a limit of iterations here");
         }
+        for stage in &stages {
+            self.valid(element, valid_rate(stage.target))?;
+        }
         let limit = self.number(element, "ConcurrencyLimit", 0);
         let limit = u32::try_from(limit).ok().filter(|limit| *limit > 0);
         Some(Executor::ArrivalRate(ArrivalRate {
@@ -208,9 +217,9 @@ fn stages(target: f64, up: Duration, hold: Duration, steps: u32) -> Vec<Stage> {
     stages
 }
 
-/// Seconds as a duration; an invalid number is 0.
+/// Seconds as a duration, up to the longest one; an invalid number is 0.
 fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    Duration::try_from_secs_f64(seconds.min(MAX_STAGE_SECONDS)).unwrap_or_default()
 }
 
 fn millis(millis: i64) -> Duration {

@@ -3,25 +3,32 @@
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::Element;
-use crate::program::{Dummy, LocalKind, LocalSample};
+use crate::program::{Dummy, LocalKind, LocalSample, ScriptId, Step};
 
 impl Translation<'_> {
-    /// A Debug or Dummy Sampler.
-    pub(super) fn local_sample(&mut self, element: &Element, scope: &Scope<'_>) -> LocalSample {
+    /// A Debug or Dummy Sampler, or a script.
+    pub(super) fn local_sample(
+        &mut self,
+        element: &Element,
+        scope: &Scope<'_>,
+        steps: &mut Vec<Step>,
+    ) -> LocalSample {
         let kind = match element.class.as_str() {
             "DebugSampler" => LocalKind::Debug {
                 variables: self.switch(element, "displayJMeterVariables", false),
                 properties: self.switch(element, "displayJMeterProperties", false),
+                system: self.switch(element, "displaySystemProperties", false),
             },
+            "JSR223Sampler" | "BeanShellSampler" => {
+                LocalKind::Script(self.script(element).unwrap_or(ScriptId(0)))
+            }
             _ => LocalKind::Dummy(Box::new(self.dummy(element))),
         };
-        LocalSample {
-            label: self.label(element),
-            name: self.changing_label(element, false),
-            kind,
-            checks: self.checks(scope),
-            post_processors: self.post_processors(scope),
-        }
+        let (label, name) = (self.label(element), self.changing_label(element, false));
+        self.run_functions(steps);
+        let (post_processors, checks) = (self.post_processors(scope), self.checks(scope));
+        let scripts = self.take_after(scope, None);
+        LocalSample { label, name, kind, checks, post_processors, scripts }
     }
 
     fn dummy(&mut self, element: &Element) -> Dummy {

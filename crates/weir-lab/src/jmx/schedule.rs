@@ -1,6 +1,6 @@
 //! Schedules of the open model: `rate(10/sec) random_arrivals(1 min) pause(2 s)`.
 
-use crate::program::ArrivalStage;
+use crate::program::{ArrivalStage, MAX_STAGE_SECONDS, valid_rate};
 use std::time::Duration;
 
 /// Most stages of a schedule.
@@ -28,6 +28,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<ArrivalStage>, String> {
         ],
         Err(_) => Parser { text, rest: text }.parts()?,
     };
+    for part in &parts {
+        if let Part::Rate(rate) = part {
+            valid_rate(*rate)?;
+        }
+    }
     let mut stages = Vec::new();
     let mut rate = 0.0;
     for (at, part) in parts.iter().enumerate() {
@@ -38,8 +43,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<ArrivalStage>, String> {
                     Some(Part::Rate(next)) => *next,
                     _ => rate,
                 };
-                let duration = Duration::try_from_secs_f64(*seconds);
-                let duration = duration.map_err(|_| format!("{seconds} seconds are too long"))?;
+                let duration = Duration::try_from_secs_f64(*seconds).ok();
+                let duration = duration.filter(|_| *seconds <= MAX_STAGE_SECONDS);
+                let duration = duration.ok_or_else(|| format!("{seconds} seconds are too long"))?;
                 stages.push(ArrivalStage { duration, from: rate, to, random: *random });
             }
         }
@@ -217,6 +223,9 @@ mod tests {
             ("even_arrivals(5 s", "a number"),
             ("even_arrivals 5", "`(`"),
             ("rate(5/s) even_arrivals(s)", "a number"),
+            ("rate(10000001/s) even_arrivals(1 s)", "from 0 to 10000000/s, not 10000001/s"),
+            ("4294967295", "from 0 to 10000000/s"),
+            ("rate(1/s) even_arrivals(99999999999 d)", "too long"),
         ] {
             let error = parse(text).expect_err("invalid");
             assert!(error.contains(place), "{text}: {error}");

@@ -1,4 +1,5 @@
 mod control;
+mod keystore;
 
 use super::*;
 use crate::program::{Body, Executor, Request, Step, Text, Url};
@@ -209,10 +210,10 @@ fn unsupported_elements_are_reported_with_their_line() {
     assert_eq!(
         problems,
         [
-            "line 7: HTTPSamplerProxy `a`: the Lab does not run scripts: `__groovy` (`--lenient` skips it)",
-            "line 8: JSR223PostProcessor `e`: the Lab does not run scripts (`--lenient` skips it)",
+            "line 7: HTTPSamplerProxy `a`: scripts need the libraries of JMeter: `--jmeter DIR`, or JMETER_HOME: `__groovy` (`--lenient` skips it)",
+            "line 8: JSR223PostProcessor `e`: scripts need the libraries of JMeter: `--jmeter DIR`, or JMETER_HOME (`--lenient` skips it)",
             "line 11: JDBCSampler `e`: the Lab does not support this element (`--lenient` skips it)",
-            "line 13: JSR223Sampler `e`: the Lab does not run scripts (`--lenient` skips it)",
+            "line 13: JSR223Sampler `e`: scripts need the libraries of JMeter: `--jmeter DIR`, or JMETER_HOME (`--lenient` skips it)",
         ]
     );
     let lenient = Options { lenient: true, ..Options::default() };
@@ -292,7 +293,10 @@ fn what_is_not_built_is_rejected_with_its_reason() {
         ),
         (with_path("${__StringToFile(a,b)}"), "the Lab does not write files during a load"),
         (with_path("${__nope(a)}"), "the Lab does not support the function: `__nope`"),
-        (with_path("${__BeanShell(a)}"), "the Lab does not run scripts: `__BeanShell`"),
+        (
+            with_path("${__BeanShell(a)}"),
+            "scripts need the libraries of JMeter: `--jmeter DIR`, or JMETER_HOME: `__BeanShell`",
+        ),
         (with_path("${__jexl3(new(a))}"), "`new` is not supported, in `__jexl3`"),
         (with_path("${__javaScript(java.util.Date())}"), "scripts cannot use `java`"),
         (with_path("${__timeShift(yyyy,,P1D,de_DE,)}"), "the Lab has only English names"),
@@ -301,8 +305,11 @@ fn what_is_not_built_is_rejected_with_its_reason() {
         (with_path("${__urlencode()}"), "`__urlencode` has 0 arguments instead of 1 to 1"),
         (below("HTMLAssertion"), "the Lab has no checker of HTML such as JTidy"),
         (below("CompareAssertion"), "the Lab does not compare samples with each other"),
-        (below("BeanShellAssertion"), "the Lab does not run scripts"),
-        (below("KeystoreConfig"), "the Lab does not support this element"),
+        (
+            below("BeanShellAssertion"),
+            "scripts need the libraries of JMeter: `--jmeter DIR`, or JMETER_HOME",
+        ),
+        (below("BoltConnectionElement"), "the Lab does not support this element"),
         (with("HTTPSampler.implementation", "Java"), "the implementation `Java`"),
         (with("HTTPSampler.ipSource", "eth0"), "sends only from an IP address"),
         (with("HTTPSampler.contentEncoding", "nope"), "does not know the encoding `nope`"),

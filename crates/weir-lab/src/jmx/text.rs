@@ -185,6 +185,8 @@ impl Parser<'_, '_, '_> {
         let name = self.rest[..end].replace('\\', "");
         // `${ name }` with blanks is another variable in JMeter.
         let name = if called { name.trim().to_owned() } else { name };
+        let written = self.rest;
+        let before = self.variables.functions.len();
         self.rest = &self.rest[end + 1..];
         let mut arguments = Vec::new();
         if called {
@@ -212,7 +214,15 @@ impl Parser<'_, '_, '_> {
         self.depth -= 1;
         // JMeter's own variables, such as the indexes of loops, start like functions.
         match name.starts_with("__") && !name.starts_with("__jm__") {
-            true => functions::call(&name, &arguments, self.variables),
+            true => match functions::call(&name, &arguments, self.variables) {
+                // JMeter itself evaluates it, with the functions in its arguments.
+                Err(TextError { skippable: true, .. }) if self.variables.scripts.is_some() => {
+                    let length = written.len() - self.rest.len();
+                    self.variables.functions.truncate(before);
+                    Ok(self.variables.function(&format!("${{{}", &written[..length])))
+                }
+                result => result,
+            },
             false => Ok(self.variables.value(&name)),
         }
     }

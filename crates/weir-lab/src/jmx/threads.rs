@@ -64,6 +64,7 @@ impl Translation<'_> {
             index,
             cookies,
             new_user: !same_user,
+            grace: None,
         });
     }
 

@@ -15,6 +15,7 @@ impl Translation<'_> {
             "SyncTimer" | "PreciseThroughputTimer" | "VariableThroughputTimer" => {
                 return self.shared_timer(element, steps);
             }
+            "JSR223Timer" | "BeanShellTimer" => return self.script_before(element, steps),
             class if class.ends_with("Timer") => {
                 return self.unsupported(element, "the Lab does not support this timer");
             }
@@ -25,6 +26,7 @@ impl Translation<'_> {
             Distribution::None => Text::default(),
             _ => self.property(element, "RandomTimer.range"),
         };
+        self.run_functions(steps);
         steps.push(Step::Pause(Pause { offset, distribution, spread }));
     }
 
@@ -38,6 +40,7 @@ impl Translation<'_> {
             _ => return self.invalid(element, "`calcMode` is invalid"),
         };
         let per_minute = self.property(element, "throughput");
+        self.run_functions(steps);
         steps.push(Step::Throughput { per_minute, of });
     }
 

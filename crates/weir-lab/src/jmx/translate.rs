@@ -3,10 +3,15 @@
 use super::text::{self, TextError};
 use super::tree::{Element, Properties, Property, enabled, is_true, reached};
 use super::variables::Variables;
-use super::{JmxError, Options, Plan, Problem, control, expand, extractors, functions, threads};
+use super::{
+    JmxError, Options, Plan, Problem, control, expand, extractors, functions, scripts, threads,
+};
 use crate::charset::Charset;
-use crate::feeder::CsvFile;
-use crate::program::{Feeder, FeederId, GateId, Label, Program, Share, Text, TimerId, Variable};
+use crate::feeder::{CsvFile, Table};
+use crate::program::{
+    AfterScripts, Feeder, FeederId, FileName, GateId, Label, Program, RowsFile, ScriptId, Scripts,
+    Share, Text, TimerId, Variable,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +31,12 @@ pub(super) struct Translation<'p> {
     pub(super) parent_levels: usize,
     /// Timers that depend on other users, likewise.
     pub(super) timers: BTreeMap<(u32, u64), TimerId>,
+    /// Scripts after the current sampler.
+    pub(super) after: AfterScripts,
+    /// Scripts by the place of their element: one for all samplers, which keeps its state.
+    pub(super) known_scripts: BTreeMap<(u32, u64), ScriptId>,
+    /// HTTP samplers that scripts see, by the place of their element.
+    pub(super) samplers: BTreeMap<(u32, u64), ScriptId>,
     /// Names of included files.
     files: Vec<String>,
     lenient: bool,
@@ -43,8 +54,17 @@ pub(super) fn translate(
     let prefix = properties.get("includecontroller.prefix").map_or("", String::as_str);
     let expand::Expanded { roots, files, problems } = expand::expand(roots, folder, prefix);
     let roots = roots.as_slice();
-    let mut names = Names::default();
+    let scripts = options.jmeter.clone().map(|installation| Scripts {
+        installation,
+        plan: folder.join(name),
+        elements: Vec::new(),
+        results: BTreeMap::new(),
+        reads_previous: false,
+        log: None,
+    });
+    let mut names = Names { with_scripts: scripts.is_some(), ..Names::default() };
     enabled(roots).into_iter().for_each(|element| names.add_element(element));
+    names.add_changed_by_scripts();
     program.properties = properties.clone().into_iter().collect();
     program.dynamic_names = names.reads_names;
     let variables = Variables {
@@ -57,6 +77,8 @@ pub(super) fn translate(
         folder: folder.to_owned(),
         plan: name.to_owned(),
         sampler: None,
+        scripts,
+        functions: Vec::new(),
     };
     let mut translation = Translation {
         variables,
@@ -65,19 +87,31 @@ pub(super) fn translate(
         gates: BTreeMap::new(),
         timers: BTreeMap::new(),
         parent_levels: 0,
+        after: AfterScripts::default(),
+        known_scripts: BTreeMap::new(),
+        samplers: BTreeMap::new(),
         files,
         lenient: options.lenient,
         problems,
     };
     match roots.iter().find(|element| element.class == "TestPlan") {
-        Some(plan) => translation.plan(plan),
+        Some(plan) => {
+            translation.plan(plan);
+            translation.keystore(plan, &options.keystore);
+        }
         None => translation.problems.push(Problem::new(1, "no `TestPlan` element")),
     }
     let results = translation.results(roots);
     if names.reads_names {
         translation.variables.keep_constants();
     }
-    let problems = translation.problems;
+    let scripts = translation.variables.scripts.take().filter(|all| !all.elements.is_empty());
+    if scripts.is_some() {
+        // Scripts may change labels.
+        translation.variables.program.labels.allow_runtime(false);
+    }
+    let Translation { problems, .. } = translation;
+    program.scripts = scripts.map(Arc::new);
     if problems.iter().any(|problem| !(problem.skippable && options.lenient)) {
         return Err(JmxError::Problems(problems));
     }
@@ -115,13 +149,18 @@ impl Translation<'_> {
     /// Variables of the plan, in order: a value may refer to earlier variables.
     fn define(&mut self, element: &Element, arguments: &Properties) {
         let arguments = arguments.elements("Arguments.arguments");
-        let values: Vec<(&str, Text)> = arguments
+        let values: Vec<(&str, Text, Vec<ScriptId>)> = arguments
             .map(|argument| {
-                (argument.text("Argument.name").trim(), argument.text("Argument.value"))
+                let value = self.text(element, argument.text("Argument.value"));
+                (argument.text("Argument.name").trim(), value, self.take_functions())
             })
-            .map(|(name, value)| (name, self.text(element, value)))
             .collect();
-        values.into_iter().for_each(|(name, value)| self.variables.define(name, value));
+        for (name, value, functions) in values {
+            let program = &mut self.variables.program;
+            let at = program.initial.len();
+            program.initial_functions.extend(functions.into_iter().map(|script| (at, script)));
+            self.variables.define(name, value);
+        }
     }
 
     fn feeder(&mut self, element: &Element) {
@@ -129,7 +168,8 @@ impl Translation<'_> {
         if self.feeders.contains_key(&element.place()) {
             return;
         }
-        let file = self.fixed(element, "filename");
+        let file = self.property(element, "filename");
+        self.no_functions(element);
         let names = self.fixed(element, "variableNames");
         let columns = names.split(',').map(str::trim).filter(|name| !name.is_empty());
         let columns: Vec<String> = columns.map(str::to_owned).collect();
@@ -142,13 +182,29 @@ impl Translation<'_> {
             other => other.chars().next().unwrap_or(','),
         };
         let csv = CsvFile {
-            path: self.variables.folder.join(&file),
+            path: self.variables.folder.join(file.as_fixed().unwrap_or_default()),
             skip_first: !columns.is_empty() && self.switch(element, "ignoreFirstLine", false),
             columns,
             delimiter,
             quoted: self.switch(element, "quotedData", false),
         };
-        let Some(table) = self.valid(element, csv.read_rows(encoding)) else { return };
+        let folder = self.variables.folder.clone();
+        let (table, file) = match file.as_fixed() {
+            Some(_) => match self.valid(element, csv.read_rows(encoding)) {
+                Some(table) => (table, None),
+                None => return,
+            },
+            None if csv.columns.is_empty() => {
+                let message = "a file whose name changes needs `variableNames`: those in its first \
+                               line are unknown before the run";
+                return self.unsupported(element, message);
+            }
+            None => {
+                let table = Table { columns: csv.columns.clone(), rows: Vec::new() };
+                let name = FileName { folder, name: file };
+                (table, Some(Box::new(RowsFile { name, format: csv, encoding })))
+            }
+        };
         let share = match element.text("shareMode") {
             "" | "shareMode.all" => Share::All,
             "shareMode.group" => Share::Group,
@@ -173,6 +229,7 @@ impl Translation<'_> {
             stop_user: self.switch(element, "stopThread", false),
             share,
             random: false,
+            file,
         };
         let feeders = &mut self.variables.program.feeders;
         self.feeders.insert(element.place(), FeederId(feeders.len() as u32));
@@ -347,9 +404,21 @@ struct Names {
     sets_any_property: bool,
     /// A function or a controller reads variables by their names.
     reads_names: bool,
+    /// Scripts run.
+    with_scripts: bool,
+    /// Names of variables of the plan, and the scripts that may set any of them.
+    defined: BTreeSet<String>,
+    scripts: Vec<String>,
 }
 
 impl Names {
+    /// Variables of the plan that a script names which may set any variable.
+    fn add_changed_by_scripts(&mut self) {
+        let is_named = |name: &&String| self.scripts.iter().any(|script| script.contains(*name));
+        let named: Vec<String> = self.defined.iter().filter(is_named).cloned().collect();
+        self.changed.extend(named);
+    }
+
     fn add_element(&mut self, element: &Element) {
         let listed = match element.class.as_str() {
             "CSVDataSet" => element.text("variableNames").split(',').collect(),
@@ -368,10 +437,35 @@ impl Names {
         let listed = listed.into_iter().chain(variable);
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
+        if scripts::is_script(element) {
+            let texts = element.properties.0.values().filter_map(Property::text);
+            texts.for_each(|text| self.script(text));
+        }
         self.properties(&element.properties);
     }
 
+    /// Variables and properties that a script may change.
+    fn script(&mut self, script: &str) {
+        if !self.with_scripts {
+            return;
+        }
+        self.reads_names = true;
+        let (names, any) = scripts::written_names(script);
+        self.sets_any_property |= any && script.contains("props");
+        if any {
+            self.scripts.push(script.to_owned());
+        }
+        // Names of variables that the Lab keeps only if the plan mentions them.
+        let literals = script.split(['"', '\'']).filter(|text| text.ends_with("__idx"));
+        self.mentioned.extend(literals.map(str::to_owned));
+        self.set_properties.extend(names.iter().cloned());
+        self.changed.extend(names);
+    }
+
     fn properties(&mut self, properties: &Properties) {
+        if let Some(name) = properties.0.get("Argument.name").and_then(Property::text) {
+            self.defined.insert(name.trim().to_owned());
+        }
         properties.0.values().for_each(|property| self.property(property));
     }
 
@@ -389,6 +483,12 @@ impl Names {
                 self.mentioned.insert(found.name);
                 continue;
             };
+            if matches!(found.name.as_str(), "__groovy" | "__BeanShell") {
+                arguments.iter().for_each(|text| self.script(text));
+                if let Some(name) = arguments.get(1) {
+                    self.changed.insert(name.trim().to_owned());
+                }
+            }
             if found.name == "__setProperty" {
                 let property = arguments.first().map_or("", |name| name.trim());
                 if property.contains(['$', '\\']) {

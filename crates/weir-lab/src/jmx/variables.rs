@@ -3,9 +3,12 @@
 //! Constant variables are inserted into texts, so that a request with only constant variables is
 //! encoded once.
 
-use crate::program::{Program, Text, TextPart, Variable};
+use crate::program::{Program, ScriptId, Scripts, Text, TextPart, Variable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+/// Bytes of a value that is inserted into texts. A larger one stays a variable, whose texts are bounded.
+const MAX_CONSTANT_BYTES: usize = 64 * 1024;
 
 /// Names that texts refer to.
 pub(super) struct Variables<'p> {
@@ -27,6 +30,10 @@ pub(super) struct Variables<'p> {
     pub(super) plan: String,
     /// Name of the current sampler.
     pub(super) sampler: Option<String>,
+    /// Scripts, if there is a JMeter installation.
+    pub(super) scripts: Option<Scripts>,
+    /// Functions of texts that the next step needs.
+    pub(super) functions: Vec<ScriptId>,
 }
 
 impl Variables<'_> {
@@ -61,7 +68,7 @@ impl Variables<'_> {
     /// Sets the initial value of a variable.
     pub(super) fn define(&mut self, name: &str, value: Text) {
         match value.as_fixed() {
-            Some(fixed) if !self.changed.contains(name) => {
+            Some(fixed) if !self.changed.contains(name) && fixed.len() <= MAX_CONSTANT_BYTES => {
                 self.constants.insert(name.to_owned(), fixed.to_owned());
             }
             _ => {

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// Deepest nesting of conditions.
 const MAX_DEPTH: usize = 32;
+/// Most steps, with those of conditions.
+const MAX_STEPS: usize = 500;
 
 pub(super) fn parse(source: &str) -> Result<Vec<Step>, String> {
     if source.len() > MAX_BYTES {
@@ -17,7 +19,7 @@ pub(super) fn parse(source: &str) -> Result<Vec<Step>, String> {
         None if source.starts_with('[') => source.to_owned(),
         None => format!(".{source}"),
     };
-    let mut parser = Parser { rest: &written, depth: 0 };
+    let mut parser = Parser { rest: &written, depth: 0, steps: 0 };
     let steps = parser.steps()?;
     match parser.rest.trim() {
         "" => Ok(steps),
@@ -28,6 +30,7 @@ pub(super) fn parse(source: &str) -> Result<Vec<Step>, String> {
 struct Parser<'s> {
     rest: &'s str,
     depth: usize,
+    steps: usize,
 }
 
 impl<'s> Parser<'s> {
@@ -48,6 +51,10 @@ impl<'s> Parser<'s> {
     fn steps(&mut self) -> Result<Vec<Step>, String> {
         let mut steps = Vec::new();
         loop {
+            self.steps += usize::from(self.rest.starts_with(['.', '[']));
+            if self.steps > MAX_STEPS {
+                return Err(format!("a path has more than {MAX_STEPS} steps"));
+            }
             if let Some(rest) = self.rest.strip_prefix("..") {
                 self.rest = rest;
                 steps.push(Step::Deep);

@@ -94,3 +94,13 @@ fn numbers_are_written_as_in_java() {
         assert_eq!(java_double(number), expected);
     }
 }
+
+#[test]
+fn steps_of_paths_are_bounded() {
+    let root = serde_json::json!({"a": 1});
+    let filters = |count: usize| JsonPath::parse(&format!("${}", "[?(@.a)]".repeat(count)));
+    let path = filters(250).expect("a path");
+    assert_eq!(path.find(&root).expect("few values").len(), 1);
+    assert!(filters(251).is_err() && filters(8_000).is_err());
+    assert!(JsonPath::parse(&format!("${}", ".a".repeat(501))).is_err());
+}

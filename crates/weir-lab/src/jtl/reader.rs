@@ -105,7 +105,11 @@ fn row<'v>(columns: &[String], values: &'v [Cow<'v, str>]) -> Result<Row<'v>, St
         all_threads: number("allThreads")?,
         url: text("URL"),
         latency: number("Latency")?,
-        idle: number("IdleTime")?,
+        // JMeter's is negative if the times of samples are longer than that of their transaction.
+        idle: match text("IdleTime").strip_prefix('-') {
+            Some(below) => parse("IdleTime", below).map(|_| 0)?,
+            None => number("IdleTime")?,
+        },
         connect: number("Connect")?,
     })
 }

@@ -68,6 +68,9 @@ fn other_columns_orders_delimiters_and_times_are_read() {
     assert_eq!((rows[1].time_stamp, &*rows[1].label), (1_700_000_001_000, "a;\"b"));
     // Without a column for success, all samples are successful.
     assert!(all("timeStamp,elapsed,label\n1,2,x").expect("rows")[0].success);
+    let idle = |text: &str| all(&format!("timeStamp,elapsed,label,IdleTime\n1,2,x,{text}\n"));
+    assert_eq!(idle("-1").expect("a row of JMeter")[0].idle, 0);
+    assert!(idle("-x").is_err());
 }
 
 #[test]

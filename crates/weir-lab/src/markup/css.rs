@@ -1,5 +1,7 @@
 //! CSS selectors on HTML, with the texts of jsoup.
 
+use super::scan::check_html;
+use crate::budget::Budget;
 use scraper::node::Node;
 use scraper::{ElementRef, Html, Selector};
 use std::cell::RefCell;
@@ -38,7 +40,7 @@ impl Css {
     /// The first texts or attributes of the selected elements.
     ///
     /// # Errors
-    /// The selector is invalid, which [`Self::parse`] excludes.
+    /// The document or the texts are too large; the selector is invalid, which [`Self::parse`] excludes.
     pub(crate) fn texts(&self, html: &str, most: usize) -> Result<Vec<String>, String> {
         let selector = CACHE.with_borrow_mut(|known| {
             if let Some(selector) = known.get(&self.selector) {
@@ -52,17 +54,23 @@ impl Css {
             known.insert(self.selector.clone(), selector.clone());
             Ok::<_, String>(selector)
         })?;
+        check_html(html)?;
         let document = Html::parse_document(html);
+        let mut budget = Budget::default();
         let value = |element: ElementRef<'_>| match self.attribute.as_str() {
-            "" => text(element),
-            name => element.value().attr(&name.to_ascii_lowercase()).unwrap_or_default().to_owned(),
+            "" => text(element, &mut budget),
+            name => {
+                let value = element.value().attr(&name.to_ascii_lowercase()).unwrap_or_default();
+                budget.take(value.len())?;
+                Ok(value.to_owned())
+            }
         };
-        Ok(document.select(&selector).take(most).map(value).collect())
+        document.select(&selector).take(most).map(value).collect()
     }
 }
 
 /// The text of an element: white space is one blank, and blocks are separated by one.
-fn text(element: ElementRef<'_>) -> String {
+fn text(element: ElementRef<'_>, budget: &mut Budget) -> Result<String, String> {
     let mut out = String::new();
     // Nodes to visit, and ends of blocks.
     let mut open = vec![Some(*element)];
@@ -71,8 +79,11 @@ fn text(element: ElementRef<'_>) -> String {
             separate(&mut out);
             continue;
         };
+        // A visit of a node counts as a byte.
+        budget.take(1)?;
         match node.value() {
             Node::Text(text) => {
+                budget.take(text.len())?;
                 for character in text.chars() {
                     match character.is_ascii_whitespace() {
                         true => separate(&mut out),
@@ -88,7 +99,7 @@ fn text(element: ElementRef<'_>) -> String {
         }
         open.extend(node.children().rev().map(Some));
     }
-    out.trim().to_owned()
+    Ok(out.trim().to_owned())
 }
 
 fn separate(out: &mut String) {

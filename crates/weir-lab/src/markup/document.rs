@@ -1,5 +1,6 @@
 //! A tree of XML, or of HTML as browsers read it.
 
+use super::scan::check_html;
 use quick_xml::NsReader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
@@ -152,6 +153,7 @@ impl Document {
     /// # Errors
     /// The document is too large.
     pub(super) fn html(text: &str) -> Result<Self, String> {
+        check_html(text)?;
         let parsed = scraper::Html::parse_document(text);
         let mut document = Self::new();
         let mut open: Vec<_> = parsed.tree.root().children().rev().map(|node| (0, node)).collect();
@@ -175,18 +177,24 @@ impl Document {
         Ok(document)
     }
 
-    /// The text inside a node.
-    pub(super) fn string(&self, node: usize) -> String {
+    /// The text inside a node. Each visited node and each 64 bytes are a visit; `None` without a
+    /// further one.
+    pub(super) fn string(&self, node: usize, visits: &mut usize) -> Option<String> {
         let mut out = String::new();
         let mut open = vec![node];
         while let Some(at) = open.pop() {
+            let bytes = match &self.nodes[at].kind {
+                Kind::Text(text) => text.len(),
+                _ => 0,
+            };
+            *visits = visits.checked_sub(1 + bytes / 64)?;
             match &self.nodes[at].kind {
                 Kind::Text(text) => out.push_str(text),
                 Kind::Comment(text) if at == node => out.push_str(text),
                 _ => open.extend(self.nodes[at].children.iter().rev()),
             }
         }
-        out
+        Some(out)
     }
 }
 
@@ -242,12 +250,13 @@ mod tests {
     fn xml_is_read_or_rejected() {
         let text = "<?xml version='1.0'?><!--c--><a x='1'><b>t&amp;u</b><![CDATA[<v>]]><c/></a>\n";
         let document = Document::xml(text).expect("XML");
-        assert_eq!(document.string(0), "t&u<v>");
+        assert_eq!(document.string(0, &mut 100).as_deref(), Some("t&u<v>"));
         for wrong in ["", "<a>", "<a></b>", "x", "<a/>x", "<a/><b/>", "<a>&nope;</a>", "<p:a/>"] {
             assert!(check_xml(wrong).is_err(), "{wrong}");
         }
         assert!(check_xml(&"<a>".repeat(100_000)).is_err());
         let html = Document::html("<p>One<p>Two").expect("HTML");
-        assert_eq!(html.string(0), "OneTwo");
+        assert_eq!(html.string(0, &mut 100).as_deref(), Some("OneTwo"));
+        assert_eq!(html.string(0, &mut 3), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Resources that pages and style sheets refer to, as JMeter finds them.
 
+use super::scan::check_html;
 use regex::Regex;
 use scraper::Html;
 use std::collections::HashSet;
@@ -8,10 +9,15 @@ use url::Url;
 
 /// Most resources of a page.
 const MAX_LINKS: usize = 1000;
+/// Longest URL of a resource.
+const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// URLs of the resources of a page, each once.
+/// URLs of the resources of a page, each once; none of a page that is too large.
 pub(crate) fn of_html(html: &str, url: &str) -> Vec<String> {
     let Ok(mut base) = Url::parse(url) else { return Vec::new() };
+    if check_html(html).is_err() {
+        return Vec::new();
+    }
     let document = Html::parse_document(html);
     let mut links = Links::default();
     for element in document.tree.nodes().filter_map(|node| node.value().as_element()) {
@@ -71,12 +77,14 @@ struct Links {
 impl Links {
     fn add(&mut self, base: &Url, reference: &str) {
         let reference = reference.trim();
-        if reference.is_empty() || self.urls.len() >= MAX_LINKS {
+        let fits = reference.len() <= MAX_URL_BYTES && self.urls.len() < MAX_LINKS;
+        if reference.is_empty() || !fits {
             return;
         }
         let Ok(mut url) = base.join(reference) else { return };
         url.set_fragment(None);
-        if matches!(url.scheme(), "http" | "https") && self.known.insert(url.to_string()) {
+        let fits = url.as_str().len() <= MAX_URL_BYTES;
+        if fits && matches!(url.scheme(), "http" | "https") && self.known.insert(url.to_string()) {
             self.urls.push(url.into());
         }
     }
@@ -114,6 +122,10 @@ mod tests {
                 .map(|path| format!("http://h/{path}"))
         );
         let css = "@import \"o.css\"; @import url('p.css'); a { background: url('x.png') }";
+        let long = format!("<img src='{}'><img src=i>", "x".repeat(9_000));
+        assert_eq!(of_html(&long, "http://h/"), ["http://h/i"]);
+        let far = format!("http://h/{}/", "x".repeat(9_000));
+        assert!(of_html("<img src=i>", &far).is_empty());
         assert_eq!(of_css(css, "http://h/s.css"), ["http://h/o.css", "http://h/p.css"]);
     }
 }

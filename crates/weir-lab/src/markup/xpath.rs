@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Longest expression.
 const MAX_BYTES: usize = 64 * 1024;
 /// Visited nodes of an evaluation.
-const MAX_VISITED: usize = 5_000_000;
+const MAX_VISITED: usize = if cfg!(test) { 500_000 } else { 5_000_000 };
 
 /// A compiled expression with the options of its element.
 #[derive(Clone, Debug)]
@@ -195,14 +195,15 @@ impl XPath {
         &self.source
     }
 
-    /// Texts of the selected nodes, or the text of another value. A node may have none.
+    /// Texts of the first selected nodes, or the text of another value. A node may have none.
     ///
     /// # Errors
-    /// Too many nodes are visited, or a regular expression took too long.
-    pub(crate) fn texts(&self, text: &str) -> Result<Vec<Option<String>>, String> {
+    /// Too many nodes are visited, the texts are too large together, or a regular expression took too
+    /// long.
+    pub(crate) fn texts(&self, text: &str, most: usize) -> Result<Vec<Option<String>>, String> {
         // JMeter has no match in a text that is no document.
         let Ok(document) = self.document(text) else { return Ok(Vec::new()) };
-        evaluate::texts(&self.expression, &document, &self.options)
+        evaluate::texts(&self.expression, &document, &self.options, most)
     }
 
     /// Whether a node is selected, or the value is true.

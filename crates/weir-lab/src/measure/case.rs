@@ -1,18 +1,23 @@
 //! Progress of a case: its rounds, their sums and the result.
 
+mod of_rounds;
+
+use super::counted::{CountedRound, resources};
 use super::observed::ObservedLoad;
 use super::windows::Windows;
 use super::{Method, RoundConditions, Settings};
-use crate::engine::RateStep;
+use crate::engine::{Capacity, LoadStep, SearchedLoad};
 use crate::figures::Times;
 use crate::program::{Label, Labels, Program};
 use crate::protocol::{
-    MeasuredRound, Outcome, PlannedRound, ProtocolResult, RoundSize, RoundUse, Stabilise, Stage,
-    fixed,
+    LoggedRound, MeasuredRound, Outcome, PlannedRound, RoundSize, RoundUse, Stabilise, Stage, fixed,
 };
 use crate::record::Interval;
-use crate::results::{Cell, Failure, Generator, Open, RoundFigures, Server, ServerRow, Total};
+use crate::results::{
+    AgentFigures, AgentRound, Cell, Failure, Generator, Open, Server, ServerRow, Total,
+};
 use crate::stats::{Spread, spread};
+use crate::stop::StopWatch;
 use crate::validity::{Evidence, MAX_ERROR_SHARE, MIN_OTHER_CORES, Violation, violations};
 use crate::verdict::{Verdict, VerdictInput, judge};
 use std::collections::VecDeque;
@@ -45,16 +50,19 @@ pub struct Case {
     pub size: RoundSize,
     /// Cases of the same block alternate; blocks follow each other.
     pub block: usize,
+    /// Name in bars.
+    pub contender: String,
+    /// Name of the values of the matrix.
+    pub load: String,
+    /// Values of the matrix.
+    pub values: Vec<(String, String)>,
 }
 
 impl Case {
     /// A case of a program. Factors, attributes and published figures may be set afterwards.
     #[must_use]
     pub fn new(name: &str, program: &Program) -> Self {
-        let open = program.groups.iter().any(|group| {
-            use crate::program::Executor::{ArrivalRate, Arrivals, FindMax};
-            matches!(group.executor, ArrivalRate(_) | FindMax(_) | Arrivals(_))
-        });
+        let open = program.groups.iter().any(|group| group.executor.is_open());
         Self {
             cell: Cell {
                 name: name.to_owned(),
@@ -70,6 +78,9 @@ impl Case {
             constant: super::round_size::is_constant(program),
             size: super::size(program).unwrap_or(RoundSize::Iterations(1)),
             block: 0,
+            contender: String::new(),
+            load: String::new(),
+            values: Vec::new(),
         }
     }
 
@@ -86,24 +97,43 @@ enum Remaining {
     Single(Option<PlannedRound>),
     /// The protocol.
     Stabilise(Box<Stabilise>, usize),
+    /// Rounds of all cases.
+    Paired(Box<Paired>),
+}
+
+/// Rounds of a case among those of all cases.
+#[derive(Debug)]
+struct Paired {
+    size: RoundSize,
+    planned: usize,
+    log: Vec<LoggedRound>,
+    /// Cores used by other programs in each round.
+    others: Vec<f64>,
+    /// Numbers of the reported rounds.
+    used: Vec<usize>,
+    remark: Option<String>,
 }
 
 impl Remaining {
     /// The rounds of a case at the start.
     fn new(method: &Method, size: RoundSize) -> Self {
-        let Method::Stabilise(rules) = method else {
-            return Self::Single(Some(PlannedRound { number: 1, size, stage: Stage::Recording }));
-        };
-        Self::Stabilise(Box::new(Stabilise::new(rules.clone(), size)), rules.rounds.max(3))
+        match method {
+            Method::Once | Method::Fixed { .. } => {
+                Self::Single(Some(PlannedRound { number: 1, size, stage: Stage::Recording }))
+            }
+            Method::Stabilise(rules) => {
+                Self::Stabilise(Box::new(Stabilise::new(rules.clone(), size)), rules.rounds.max(3))
+            }
+            Method::Paired(rules) => Self::Paired(Box::new(Paired {
+                size,
+                planned: rules.planned(&[]),
+                log: Vec::new(),
+                others: Vec::new(),
+                used: Vec::new(),
+                remark: None,
+            })),
+        }
     }
-}
-
-/// A round with its sums.
-#[derive(Debug)]
-struct CountedRound {
-    number: usize,
-    total: Total,
-    observed: ObservedLoad,
 }
 
 /// Progress of a case.
@@ -123,16 +153,24 @@ pub(super) struct Progress {
     counted: VecDeque<CountedRound>,
     /// The last invalid round.
     invalid: Option<(CountedRound, Vec<Violation>)>,
-    /// Rate steps of `find-max`, and the sums of the reported one.
-    rate_steps: Vec<RateStep>,
+    /// Steps of `find-max` or `steps`, and the sums of the reported one.
+    load_steps: Vec<LoadStep>,
+    /// Agents of the last round.
+    agents: Vec<AgentFigures>,
     best_step: Option<(Total, ObservedLoad)>,
-    pub(super) failure: Option<String>,
+    /// Why there is no result, and the verdict.
+    pub(super) failure: Option<(Verdict, String)>,
+    stop: StopWatch,
+    /// A condition that ended the run.
+    pub(super) stop_reason: Option<String>,
 }
 
 impl Progress {
-    pub(super) fn new(case: Case, method: &Method) -> Self {
+    pub(super) fn new(case: Case, settings: &Settings) -> Self {
         Self {
-            remaining: Remaining::new(method, case.size),
+            remaining: Remaining::new(&settings.method, case.size),
+            stop: StopWatch::new(&settings.stop),
+            stop_reason: None,
             total: case.total(),
             observed: ObservedLoad::default(),
             seconds: 0.0,
@@ -140,7 +178,8 @@ impl Progress {
             windows: Windows::default(),
             counted: VecDeque::new(),
             invalid: None,
-            rate_steps: Vec::new(),
+            load_steps: Vec::new(),
+            agents: Vec::new(),
             best_step: None,
             failure: None,
             case,
@@ -149,23 +188,78 @@ impl Progress {
 
     /// The next round.
     pub(super) fn next_round(&self) -> Option<PlannedRound> {
-        if self.failure.is_some() {
+        if self.failure.is_some() || self.stop_reason.is_some() {
             return None;
         }
+        self.planned()
+    }
+
+    fn planned(&self) -> Option<PlannedRound> {
         match &self.remaining {
             Remaining::Single(order) => *order,
             Remaining::Stabilise(protocol, _) => protocol.next_round(),
+            Remaining::Paired(paired) => {
+                let number = paired.log.len() + 1;
+                let round = PlannedRound { number, size: paired.size, stage: Stage::Recording };
+                (number <= paired.planned).then_some(round)
+            }
         }
+    }
+
+    /// Sets the number of rounds of all cases.
+    pub(super) fn plan(&mut self, planned: usize) {
+        if let Remaining::Paired(paired) = &mut self.remaining {
+            paired.planned = planned;
+        }
+    }
+
+    /// Sets the reported rounds, and a remark about them.
+    pub(super) fn select(&mut self, used: Vec<usize>, remark: Option<String>) {
+        if let Remaining::Paired(paired) = &mut self.remaining {
+            (paired.used, paired.remark) = (used, remark);
+        }
+    }
+
+    fn logged(&self) -> &[LoggedRound] {
+        match &self.remaining {
+            Remaining::Single(_) => &[],
+            Remaining::Stabilise(protocol, _) => protocol.log(),
+            Remaining::Paired(paired) => &paired.log,
+        }
+    }
+
+    /// Number of completed rounds.
+    pub(super) fn tries(&self) -> usize {
+        self.logged().len()
+    }
+
+    /// Whether a completed round is valid.
+    pub(super) fn is_valid(&self, number: usize) -> bool {
+        self.logged().get(number - 1).is_some_and(|round| round.violations.is_empty())
+    }
+
+    /// Cores used by other programs in a completed round.
+    pub(super) fn others(&self, number: usize) -> f64 {
+        match &self.remaining {
+            Remaining::Paired(paired) => paired.others.get(number - 1).copied().unwrap_or(0.0),
+            _ => 0.0,
+        }
+    }
+
+    /// Rates of the valid rounds.
+    pub(super) fn rates(&self) -> Vec<f64> {
+        self.counted.iter().map(|round| round.total.throughput()).collect()
     }
 
     pub(super) fn outcome(&self) -> Option<&Outcome> {
         match &self.remaining {
-            Remaining::Single(_) => None,
+            Remaining::Single(_) | Remaining::Paired(_) => None,
             Remaining::Stabilise(protocol, _) => protocol.outcome(),
         }
     }
 
     pub(super) fn start_round(&mut self) {
+        self.stop.reset();
         self.total = self.case.total();
         self.observed = ObservedLoad::default();
         self.seconds = 0.0;
@@ -191,24 +285,38 @@ impl Progress {
         }
     }
 
+    /// Checks the conditions of `stop` with a second of the load.
+    pub(super) fn watch_stop(&mut self, second: &Interval) {
+        if self.stop_reason.is_none() {
+            let Case { labels, transactions, .. } = &self.case;
+            self.stop_reason = self.stop.second(second, labels, transactions);
+        }
+    }
+
+    /// The samples up to now were those of the ramp-up of a step.
+    pub(super) fn step_ramped(&mut self) {
+        self.total = self.case.total();
+        self.observed = self.observed.reset();
+    }
+
     pub(super) fn observe(&mut self, rows: &[ServerRow], cut: u64) {
         for row in rows.iter().filter(|row| row.time > cut as f64) {
             self.observed.add(row, cut as f64);
         }
     }
 
-    /// Adds a rate step of `find-max`. The highest rate that met the objective is reported.
-    pub(super) fn rate_step(&mut self, step: &RateStep) {
+    /// Adds a step of `find-max` or `steps`. The highest load that met the objective is reported.
+    pub(super) fn load_step(&mut self, step: &LoadStep) {
         self.total.end_round(0);
         let empty = self.case.total();
         let total = std::mem::replace(&mut self.total, empty);
         let observed = self.observed;
         self.observed = observed.reset();
-        // If no rate met the objective, the last one is reported.
-        if step.met || !self.rate_steps.iter().any(|step| step.met) {
+        // If no load met the objective, the last one is reported.
+        if step.met || !self.load_steps.iter().any(|step| step.met) {
             self.best_step = Some((total, observed));
         }
-        self.rate_steps.push(step.clone());
+        self.load_steps.push(step.clone());
     }
 
     /// Ends the current round.
@@ -216,24 +324,53 @@ impl Progress {
         self.total.end_round(super::cut(method).saturating_mul(1_000_000_000));
         let empty = self.case.total();
         let total = std::mem::replace(&mut self.total, empty);
-        let (total, observed) = self.best_step.take().unwrap_or((total, self.observed));
-        let RoundConditions { undrained, count_mismatch: miscounted } = conditions;
-        let evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &observed) };
-        let Some(PlannedRound { number, .. }) = self.next_round() else { return };
-        let allowed_errors = match self.remaining {
-            Remaining::Single(_) => MAX_ERROR_SHARE,
-            Remaining::Stabilise(..) => 0.0,
+        let (total, mut observed) = self.best_step.take().unwrap_or((total, self.observed));
+        let RoundConditions { undrained, count_mismatch, counters, usage, foreign_times, agents } =
+            conditions;
+        let idle_others = usage.and_then(|usage| usage.idle_others);
+        if idle_others.is_some() {
+            observed.forget_others();
+        }
+        let miscounted = count_mismatch;
+        let mut evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &observed) };
+        let Some(PlannedRound { number, .. }) = self.planned() else { return };
+        let resources = usage.map(|usage| resources(&usage, &total, &observed));
+        let allowed_errors = match (&self.remaining, method) {
+            (Remaining::Single(_), _) => MAX_ERROR_SHARE,
+            (_, Method::Paired(rules)) => rules.errors,
+            _ => 0.0,
         };
-        let found = violations(&evidence, allowed_errors);
+        if let Some(resources) = &resources {
+            evidence.steal = resources.steal;
+            evidence.others = idle_others.or(evidence.others);
+        }
+        if matches!(self.remaining, Remaining::Paired(_)) {
+            // A generator at its limit limits the rate, which its bars state; the CPU time of a
+            // request stays valid.
+            evidence.generator = 0.0;
+        }
+        let mut found = violations(&evidence, allowed_errors);
+        self.judge_agents(&agents, &evidence, &mut found);
         match &mut self.remaining {
             Remaining::Single(order) => *order = None,
+            Remaining::Paired(paired) => {
+                paired.log.push(LoggedRound {
+                    number,
+                    size: paired.size,
+                    seconds: total.window(),
+                    throughput: evidence.throughput,
+                    used: RoundUse::Discarded,
+                    violations: found.clone(),
+                });
+                paired.others.push(resources.as_ref().map_or(0.0, |resources| resources.others));
+            }
             Remaining::Stabilise(protocol, _) => protocol.observe(MeasuredRound {
                 duration: Duration::from_secs_f64(total.window()),
                 throughput: evidence.throughput,
                 violations: found.clone(),
             }),
         }
-        let round = CountedRound { number, total, observed };
+        let round = CountedRound { number, total, observed, resources, foreign_times, counters };
         if !found.is_empty() {
             self.invalid = Some((round, found));
             return;
@@ -246,6 +383,22 @@ impl Progress {
         }
     }
 
+    /// With agents, the limits of the generator are those of each one.
+    fn judge_agents(
+        &mut self,
+        agents: &[AgentRound],
+        evidence: &Evidence,
+        found: &mut Vec<Violation>,
+    ) {
+        if agents.is_empty() {
+            return;
+        }
+        found.retain(|violation| !violation.is_of_generator());
+        let of = |agent: &AgentRound| agent.violations(evidence.quantum, evidence.server);
+        found.extend(agents.iter().flat_map(of));
+        self.agents = agents.iter().map(AgentRound::figures).collect();
+    }
+
     fn evidence(&self, total: &Total, observed: &ObservedLoad) -> Evidence {
         let (rate, quantum) = self.case.rate.unzip();
         Evidence {
@@ -256,90 +409,70 @@ impl Progress {
         }
     }
 
-    /// First failed samples of the last round as events.
+    /// Failed samples of the last round by message, as events.
     pub(super) fn failures(&self, start: f64) -> Vec<(f64, String)> {
         let invalid = self.invalid.iter().map(|(round, _)| round);
         let last = self.counted.back().into_iter().chain(invalid).max_by_key(|round| round.number);
         let event = |error| {
-            let Failure { kind, label, message, at, .. } =
+            let Failure { kind, label, message, first, count, .. } =
                 Failure::new(error, &self.case.labels.names());
-            (start + at, format!("{label}: {kind}: {message}"))
+            (start + first, format!("{label}: {kind}: {message} ({count})"))
         };
-        let errors = last.into_iter().flat_map(|round| &round.total.sum().first_errors);
+        let errors = last.into_iter().flat_map(|round| round.total.sum().failures.groups());
         errors.map(event).collect()
     }
 
     /// The result of the case.
     pub(super) fn cell(self, settings: &Settings) -> Cell {
-        let mut cell = Cell { rate_steps: self.rate_steps.clone(), ..self.case.cell.clone() };
-        if let Some(why) = &self.failure {
-            (cell.verdict, cell.reasons) = (Verdict::Invalid, vec![why.clone()]);
+        let mut cell = Cell {
+            capacity: Capacity::of(&self.load_steps),
+            load_steps: self.load_steps.clone(),
+            agents: self.agents.clone(),
+            ..self.case.cell.clone()
+        };
+        if let Some((verdict, why)) = &self.failure {
+            (cell.verdict, cell.reasons) = (*verdict, vec![why.clone()]);
         }
         let unstable = match &self.remaining {
             Remaining::Single(_) => self.single(&mut cell, settings),
             Remaining::Stabilise(protocol, _) => self.stabilised(&mut cell, protocol),
+            Remaining::Paired(paired) => self.paired(&mut cell, paired),
         };
         cell.thresholds = settings
             .thresholds
             .iter()
             .map(|threshold| threshold.check(&cell.name, &cell.labels))
             .collect();
+        let met = settings.thresholds.iter().zip(&cell.thresholds).filter(|(_, found)| found.met);
+        if !settings.quick && self.failure.is_none() {
+            cell.violations.extend(met.filter_map(|(t, _)| t.too_few_samples(&cell.labels)));
+        }
         if self.failure.is_none() {
             (cell.verdict, cell.reasons) = judge(&VerdictInput {
                 violations: &cell.violations,
                 unstable: unstable.as_deref(),
+                stopped: self.stop_reason.as_deref(),
                 thresholds: &cell.thresholds,
                 quick: settings.quick,
             });
         }
-        if let Some(lowest) = self.lowest_failed_rate() {
+        if let Some(lowest) = self.lowest_failed_load() {
             cell.throughput = None;
             cell.verdict = Verdict::Fail;
-            cell.reasons.insert(0, format!("no rate met the objective, not even {lowest:.0}/s"));
+            let (kind, load) = match lowest {
+                SearchedLoad::Rate(_) => ("rate", lowest.to_string()),
+                SearchedLoad::Users(_) => ("number of users", lowest.to_string()),
+            };
+            cell.reasons.insert(0, format!("no {kind} met the objective, not even {load}"));
         }
         cell
     }
 
-    /// The lowest rate of `find-max` if none met the objective.
-    fn lowest_failed_rate(&self) -> Option<f64> {
-        let none = self.failure.is_none() && !self.rate_steps.iter().any(|step| step.met);
-        self.rate_steps.iter().map(|step| step.rate).reduce(f64::min).filter(|_| none)
-    }
-
-    /// Adds the result of the protocol. Returns why the server is unstable.
-    fn stabilised(&self, cell: &mut Cell, protocol: &Stabilise) -> Option<String> {
-        cell.rounds = protocol.log().to_vec();
-        cell.protocol = protocol.outcome().cloned();
-        let Some(outcome) = protocol.outcome() else {
-            self.fill(cell, &self.counted);
-            return Some("stopped before the server was stable".to_owned());
-        };
-        (cell.throughput, cell.interval) = (outcome.throughput, outcome.interval);
-        cell.remarks.extend(outcome.remarks.iter().cloned());
-        match outcome.result {
-            ProtocolResult::Stable => {
-                let recorded = |number| {
-                    let mut log = protocol.log().iter();
-                    log.any(|round| round.number == number && round.used == RoundUse::Recorded)
-                };
-                let shown = || self.counted.iter().filter(|round| recorded(round.number));
-                let names = &self.case.labels.names();
-                let figures = shown().map(|round| figures(round.number, &round.total, names));
-                cell.recorded = figures.collect();
-                self.fill(cell, shown());
-                None
-            }
-            // The last rounds are shown, and no round is recorded.
-            ProtocolResult::Unstable => {
-                self.fill(cell, &self.counted);
-                Some(outcome.reason.clone())
-            }
-            ProtocolResult::Invalid => {
-                self.fill(cell, self.invalid.iter().map(|(round, _)| round));
-                cell.violations = self.violations().unwrap_or(vec![Violation::NoResponse]);
-                None
-            }
-        }
+    /// The lowest load of a search if none met the objective.
+    fn lowest_failed_load(&self) -> Option<SearchedLoad> {
+        let none = self.failure.is_none() && !self.load_steps.iter().any(|step| step.met);
+        let loads = self.load_steps.iter().map(|step| step.load);
+        loads.min_by(|one, other| one.value().total_cmp(&other.value())).filter(|_| none)
     }
 
     /// Violated rules of the last invalid round.
@@ -360,7 +493,7 @@ impl Progress {
         let evaluated = fixed::evaluate(&self.per_second[..complete], cut);
         // The seconds of `find-max` have different rates.
         let is_divided =
-            self.rate_steps.is_empty() && complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS;
+            self.load_steps.is_empty() && complete.saturating_sub(cut) >= MIN_DIVIDED_SECONDS;
         let mean = cell.total().map(|total| total.throughput).filter(|mean| *mean > 0.0);
         cell.throughput = mean.and_then(|mean| match evaluated.throughput {
             Some(found) if is_divided => Some(Spread { mean, ..found }),
@@ -385,9 +518,17 @@ impl Progress {
     fn fill<'r>(&self, cell: &mut Cell, rounds: impl IntoIterator<Item = &'r CountedRound>) {
         let mut total = self.case.total();
         let mut observed = ObservedLoad::default();
+        let mut exact = Some(0.0);
         for round in rounds {
             total.merge(&round.total);
             observed.merge(&round.observed);
+            let cpu_us = round.resources.as_ref().and_then(|resources| resources.cpu_us);
+            exact =
+                exact.zip(cpu_us).map(|(sum, us)| sum + us * round.total.all().samples() as f64);
+        }
+        // The CPU clocks of processes are more exact than regular samples.
+        if let Some(micros) = exact.filter(|micros| *micros > 0.0) {
+            observed.cpu = micros / 1e6;
         }
         cell.labels = total.figures(&self.case.labels.names());
         cell.window = total.window();
@@ -398,6 +539,7 @@ impl Progress {
             cpu_us: observed.cpu * 1e6 / samples,
             busiest: Some(busiest),
             memory: observed.memory,
+            idle: None,
         });
         if let Some(cores) =
             observed.others(total.generator_cpu()).filter(|cores| *cores >= MIN_OTHER_CORES)
@@ -424,14 +566,10 @@ impl Progress {
         }
         cell.failures = total
             .sum()
-            .first_errors
+            .failures
+            .groups()
             .iter()
             .map(|error| Failure::new(error, &self.case.labels.names()))
             .collect();
     }
-}
-
-pub(super) fn figures(number: usize, total: &Total, names: &[String]) -> RoundFigures {
-    let all = total.figures(names).into_iter().next().unwrap_or_default();
-    RoundFigures { number, throughput: all.throughput, response: all.response }
 }

@@ -10,6 +10,7 @@ pub(super) struct ObservedLoad {
     pub(super) busiest: f64,
     pub(super) cpu: f64,
     pub(super) memory: u64,
+    pub(super) descriptors: u64,
     pub(super) host: f64,
     /// Busy core-seconds of the machine, and of the observed processes.
     pub(super) busy: f64,
@@ -44,6 +45,7 @@ impl ObservedLoad {
             self.busiest += time * row.busiest_thread.unwrap_or_default();
             self.cpu += time * cpu;
             self.memory = self.memory.max(row.memory.unwrap_or_default());
+            self.descriptors = self.descriptors.max(row.descriptors.unwrap_or_default());
         }
     }
 
@@ -58,6 +60,7 @@ impl ObservedLoad {
         self.busiest += other.busiest;
         self.cpu += other.cpu;
         self.memory = self.memory.max(other.memory);
+        self.descriptors = self.descriptors.max(other.descriptors);
         self.host += other.host;
         self.busy += other.busy;
         self.watched += other.watched;
@@ -65,6 +68,11 @@ impl ObservedLoad {
         if let Some(paused) = other.paused {
             self.paused = Some(self.paused.unwrap_or_default() + paused);
         }
+    }
+
+    /// Other programs cannot be told from the server.
+    pub(super) fn forget_others(&mut self) {
+        self.watched = 0.0;
     }
 
     /// Cores used by other processes of this machine, besides the observed processes and

@@ -1,6 +1,6 @@
 //! The size of a program, and programs of another size.
 
-use crate::program::{ArrivalRate, Executor, Group, Phase, Program, Step, Users};
+use crate::program::{ArrivalRate, Executor, Group, Phase, Program, Searched, Step, Users};
 use crate::protocol::RoundSize;
 use std::time::Duration;
 
@@ -125,7 +125,9 @@ pub fn offered(program: &Program) -> Option<f64> {
 #[must_use]
 pub(super) fn allowed_lag(program: &Program) -> Option<Duration> {
     let limits = main(program).filter_map(|group| match &group.executor {
-        Executor::FindMax(search) => search.limits.iter().map(|(_, limit)| *limit / 10).min(),
+        Executor::FindMax(search) if search.of == Searched::Rate => {
+            search.limits.iter().map(|(_, limit)| *limit / 10).min()
+        }
         _ => None,
     });
     limits.min()
@@ -159,7 +161,11 @@ pub(super) fn requests(steps: &[Step]) -> Option<f64> {
     let mut count = 0.0;
     for step in steps {
         count += match step {
-            Step::Request(_) | Step::Local(_) => 1.0,
+            Step::Request(request) => match &request.stream {
+                Some(stream) => 1.0 + stream.message_count()?,
+                None => 1.0,
+            },
+            Step::Local(_) => 1.0,
             Step::Loop { .. } | Step::Once(_) | Step::Control(_) | Step::Flow(_) => return None,
             Step::OnFailure(_) => return None,
             Step::Transaction { steps, .. } => requests(steps)?,
@@ -188,6 +194,7 @@ mod tests {
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
             new_user: false,
+            grace: None,
             index: None,
         };
         Program { groups: executors.into_iter().map(group).collect(), ..Program::default() }
@@ -253,6 +260,7 @@ mod tests {
             let label = open.label("both");
             let steps = Vec::new();
             open.groups[0].steps = vec![Step::Transaction {
+                scripts: None,
                 label,
                 name: None,
                 with_pauses: false,

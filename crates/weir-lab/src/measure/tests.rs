@@ -3,11 +3,12 @@ use crate::engine;
 use crate::record::Tally;
 use crate::results::{Cell, Factor};
 use crate::sample::ErrorKind;
+use crate::stop::StopCondition;
 use crate::validity::Violation;
 use crate::verdict::Verdict;
 use std::time::SystemTime;
 
-fn case(name: &str, size: RoundSize) -> Case {
+pub(super) fn case(name: &str, size: RoundSize) -> Case {
     Case {
         cell: Cell {
             name: name.to_owned(),
@@ -23,21 +24,26 @@ fn case(name: &str, size: RoundSize) -> Case {
         constant: true,
         size,
         block: 0,
+        contender: String::new(),
+        load: String::new(),
+        values: Vec::new(),
     }
 }
 
-fn settings(method: Method) -> Settings {
+pub(super) fn settings(method: Method) -> Settings {
     Settings {
         method,
         case_order: CaseOrder::Interleaved,
         seed: 1,
         thresholds: Vec::new(),
+        stop: Vec::new(),
+        bars: Vec::new(),
         quick: false,
     }
 }
 
 /// A second with `count` samples, of which `failed` fail; it is `part` of a second long.
-fn second(at: u64, count: u64, failed: u64, part: f64) -> Interval {
+pub(super) fn second(at: u64, count: u64, failed: u64, part: f64) -> Interval {
     let mut tally = Tally::new(false);
     (tally.started, tally.ok) = (count, count - failed);
     tally.errors[ErrorKind::Http500.index()] = failed;
@@ -50,7 +56,7 @@ fn second(at: u64, count: u64, failed: u64, part: f64) -> Interval {
 }
 
 /// A measurement in a new folder.
-fn start(settings: Settings, cases: Vec<Case>) -> (Measurement, tempfile::TempDir) {
+pub(super) fn start(settings: Settings, cases: Vec<Case>) -> (Measurement, tempfile::TempDir) {
     let path = tempfile::tempdir().expect("a folder");
     let folder = Folder::create(path.path(), &Run::default(), SystemTime::now()).expect("created");
     (Measurement::new(settings, cases, folder), path)
@@ -83,7 +89,7 @@ fn run(measurement: &mut Measurement, rate: impl Fn(usize, usize) -> u64) -> usi
     rounds
 }
 
-fn finish(measurement: Measurement) -> Summary {
+pub(super) fn finish(measurement: Measurement) -> Summary {
     measurement.finish(&Run::default(), None).expect("written").0
 }
 
@@ -234,22 +240,23 @@ fn blocks_follow_each_other_and_cases_of_one_take_turns() {
     assert!(rest.chunks(2).all(|pair| pair == [2, 3]), "{turns:?}");
 }
 
-fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> RateStep {
+fn hold(rate: f64, verdict: engine::StepVerdict, confirms: bool) -> LoadStep {
     let met = verdict == engine::StepVerdict::Met;
-    RateStep { rate, achieved: rate, errors: 0.0, dropped: 0, confirms, met, verdict }
+    let load = engine::SearchedLoad::Rate(rate);
+    LoadStep { load, achieved: rate, errors: 0.0, dropped: 0, search: 1, confirms, met, verdict }
 }
 
 /// Rate steps in sequence, one second each.
-fn search(holds: &[RateStep]) -> Cell {
+fn search(holds: &[LoadStep]) -> Cell {
     let (mut measurement, _folder) =
         start(settings(Method::Once), vec![case("", RoundSize::Iterations(1))]);
     let turn = measurement.next_round().expect("one");
     measurement.start_round(turn, 0.0).expect("written");
     for (at, hold) in (0..).zip(holds) {
-        let failed =
-            if hold.verdict == engine::StepVerdict::Met { 0 } else { hold.rate as u64 / 2 };
-        measurement.second(&second(at, hold.rate as u64, failed, 1.0)).expect("written");
-        measurement.rate_step(hold, at as f64 + 1.0).expect("written");
+        let rate = hold.load.value() as u64;
+        let failed = if hold.verdict == engine::StepVerdict::Met { 0 } else { rate / 2 };
+        measurement.second(&second(at, rate, failed, 1.0)).expect("written");
+        measurement.load_step(hold, at as f64 + 1.0).expect("written");
     }
     measurement.end_round(RoundConditions::default()).expect("written");
     finish(measurement).cells.remove(0)
@@ -265,7 +272,7 @@ fn the_last_rate_that_met_the_objective_is_reported() {
         hold(175.0, Errors, false),
         hold(150.0, Met, true),
     ]);
-    assert_eq!((found.verdict, found.rate_steps.len()), (Verdict::Pass, 5), "{:?}", found.reasons);
+    assert_eq!((found.verdict, found.load_steps.len()), (Verdict::Pass, 5), "{:?}", found.reasons);
     assert_eq!(found.throughput.map(|spread| spread.mean), Some(150.0));
     assert_eq!(found.labels[0].samples, 150, "what was not kept is not in the figures");
     let vain = search(&[hold(100.0, Errors, false), hold(50.0, Errors, false)]);
@@ -317,4 +324,28 @@ fn gc_pauses_and_other_processes_are_reported() {
     assert_eq!(cell.attributes.gc_throughput, Some(99.0));
     let remark = "other processes of this machine used 1.0 cores besides generator and server";
     assert!(cell.remarks.iter().any(|text| text == remark), "{:?}", cell.remarks);
+}
+
+#[test]
+fn a_condition_of_stop_ends_the_run_with_fail() {
+    let stop = vec![StopCondition::parse("error-rate>5% for 3s").expect("a condition")];
+    let settings = Settings { stop, ..settings(Method::Once) };
+    let cases = ["a", "b"].map(|name| case(name, RoundSize::Seconds(60.0))).to_vec();
+    let (mut measurement, _folder) = start(settings, cases);
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("written");
+    for at in 0..5 {
+        let ended = measurement.stop_reason(turn.cell).is_some();
+        assert_eq!(ended, at >= 4, "second {at}: the condition is true from the second one on");
+        measurement.second(&second(at, 100, if at == 0 { 0 } else { 10 }, 1.0)).expect("written");
+    }
+    measurement.end_round(RoundConditions::default()).expect("written");
+    let why = measurement.stop_reason(turn.cell).expect("stopped").to_owned();
+    measurement.stop_run(5.0, &why).expect("written");
+    assert_eq!(measurement.next_round(), None, "no further case");
+    let summary = finish(measurement);
+    assert_eq!(summary.verdict, Verdict::Fail, "{:?}", summary.reasons);
+    assert!(summary.reasons[0].contains("error-rate>5% for 3s (in the last second: 10.000 %)"));
+    assert_eq!(summary.cells[0].labels[0].samples, 500, "the partial figures are kept");
+    assert!(summary.cells[1].reasons[0].contains("not measured: the run was stopped"));
 }

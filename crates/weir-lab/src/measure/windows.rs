@@ -1,6 +1,7 @@
 //! Windows of a single run.
 
-use super::case::{Case, figures};
+use super::case::Case;
+use super::counted::figures;
 use crate::record::Interval;
 use crate::results::{RoundFigures, Total};
 

@@ -2,7 +2,7 @@
 
 use crate::results::ServerRow;
 use procfs::{Current, CurrentSI, KernelStats, Meminfo};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The host.
 #[derive(Debug)]
@@ -40,6 +40,30 @@ impl Host {
             counters.compare(&before, now.duration_since(then).as_secs_f64(), &mut row);
         }
         row
+    }
+}
+
+/// Busy time of all cores, and the time that the hypervisor took, since the start of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostTime {
+    /// Busy time, added up over all cores.
+    pub busy: Duration,
+    /// Time that the hypervisor took.
+    pub stolen: Duration,
+    /// Time of all cores.
+    pub all: Duration,
+}
+
+impl HostTime {
+    /// Up to now; zero without `/proc/stat`.
+    #[must_use]
+    pub fn now() -> Self {
+        let Ok(stats) = KernelStats::current() else { return Self::default() };
+        let counters = Counters::new(&stats);
+        let tick = 1.0 / procfs::ticks_per_second() as f64;
+        let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 * tick);
+        let Counters { all, busy, stolen, .. } = counters;
+        Self { busy: time(busy), stolen: time(stolen), all: time(all) }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Observation of processes.
 
+use super::family::family;
 use crate::results::ServerRow;
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process, Task};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Processes that are observed together.
+/// Processes that are observed together with their descendants.
 #[derive(Debug)]
 pub struct Processes {
     pids: Vec<i32>,
@@ -18,7 +19,7 @@ pub struct Processes {
 struct Reading {
     /// Ticks of each thread, by its id.
     threads: HashMap<i32, u64>,
-    /// Ticks of all processes, ended threads included.
+    /// Ticks of all processes; ended threads and ended child processes are included.
     ticks: u64,
     switches: u64,
     preempted: u64,
@@ -36,10 +37,11 @@ impl Processes {
         let (mut memory, mut descriptors, mut threads) = (0, 0, 0);
         let mut reading = Reading::default();
         let page = procfs::page_size();
-        for pid in &self.pids {
-            let Ok(process) = Process::new(*pid) else { continue };
+        for pid in family(&self.pids) {
+            let Ok(process) = Process::new(pid) else { continue };
             let Ok(stat) = process.stat() else { continue };
-            reading.ticks += stat.utime + stat.stime;
+            let ended = u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+            reading.ticks += stat.utime + stat.stime + ended;
             memory += stat.rss * page;
             descriptors += process.fd_count().unwrap_or(0) as u64;
             threads += u64::try_from(stat.num_threads).unwrap_or(0);

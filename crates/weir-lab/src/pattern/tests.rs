@@ -81,3 +81,47 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn replacements_are_bounded() {
+    let many = "$0".repeat(1_000);
+    for pattern in ["x+", "x+(?=y)"] {
+        let pattern = Pattern::new(pattern).expect("a pattern");
+        let text = "x".repeat(100_000) + "y";
+        assert_eq!(pattern.replace(&text, "<>").as_deref(), Ok("<>y"));
+        assert_eq!(pattern.replace(&text, &many), Err("a text has at most 16 MiB".to_owned()));
+    }
+    assert_eq!(
+        Pattern::new("a(b)").and_then(|p| p.replace("xabyab", "$1-")).as_deref(),
+        Ok("xb-yb-")
+    );
+}
+
+#[test]
+fn a_final_line_break_is_not_part_of_the_last_line() {
+    let is_found = |pattern: &str, text: &str| {
+        Pattern::new(pattern).and_then(|pattern| pattern.is_found(text.as_bytes()))
+    };
+    assert_eq!(is_found("a$", "a\n"), Ok(true));
+    assert_eq!(is_found("a$", "a\n\n"), Ok(false));
+    assert_eq!(is_found("a$", "a\nb"), Ok(false));
+    assert_eq!(is_found("(?m)a$", "a\nb"), Ok(true));
+    assert_eq!(is_found(r"a\$", "a$"), Ok(true));
+    assert_eq!(is_found("[$]", "a$"), Ok(true));
+    assert_eq!(first("id=(.*)$", "id=7\n").as_deref(), Some("7"));
+    let pattern = Pattern::new("a$").expect("a pattern");
+    assert_eq!(pattern.matches(b"a\n"), Ok(false));
+    assert_eq!(pattern.replace("a", "b").as_deref(), Ok("b"));
+    assert_eq!(pattern.replace("a\n", "b").as_deref(), Ok("a\n"));
+}
+
+#[test]
+fn matches_with_backtracking_are_bounded_together() {
+    // Each match is within its steps.
+    let pattern = Pattern::new("(?:(a|aa)+(?=b)|x)").expect("a pattern");
+    let text = ("a".repeat(12) + "x").repeat(100_000);
+    let too_long = "the regular expression takes too long".to_owned();
+    assert_eq!(pattern.find(text.as_bytes(), 1).map(|found| found.len()), Ok(1));
+    assert_eq!(pattern.find(text.as_bytes(), 100_000), Err(too_long.clone()));
+    assert_eq!(pattern.replace(&text, ""), Err(too_long));
+}

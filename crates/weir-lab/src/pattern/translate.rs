@@ -1,14 +1,29 @@
 //! From the syntax of ORO to that of `regex`.
 
-/// Translates an expression.
+/// The end of the text, or of a line with `(?m)`.
+pub(super) const LINE_END: &str = "$";
+/// The end of the text, or the line break there.
+pub(super) const TEXT_END: &str = r"(?:\n?\z)";
+
+/// Translates an expression, with `end` for `$`.
 ///
 /// # Errors
 /// It has a construct that JMeter does not support.
-pub(super) fn translate(pattern: &str) -> Result<String, String> {
+pub(super) fn translate(pattern: &str, end: &str) -> Result<String, String> {
     let characters: Vec<char> = pattern.chars().collect();
-    let mut translation = Translation { characters: &characters, at: 0, out: String::new() };
+    let end = if is_multiline(&characters) { LINE_END } else { end };
+    let mut translation = Translation { characters: &characters, at: 0, out: String::new(), end };
     translation.expression()?;
     Ok(translation.out)
+}
+
+/// Whether the flags of a group have an `m`.
+fn is_multiline(characters: &[char]) -> bool {
+    let mut groups = characters.windows(2).enumerate().filter(|(_, pair)| *pair == ['(', '?']);
+    groups.any(|(at, _)| {
+        let mut flags = characters[at + 2..].iter().take_while(|c| c.is_ascii_alphabetic());
+        flags.any(|flag| *flag == 'm')
+    })
 }
 
 /// A replacement in Java's syntax (`$1`, `\$`) in that of `regex` (`${1}`, `$$`).
@@ -35,6 +50,7 @@ struct Translation<'c> {
     characters: &'c [char],
     at: usize,
     out: String,
+    end: &'c str,
 }
 
 impl Translation<'_> {
@@ -64,9 +80,8 @@ impl Translation<'_> {
                         self.at += 1;
                     }
                 },
-                // The end of the text, or a line break there.
                 '$' => {
-                    self.out.push('$');
+                    self.out.push_str(self.end);
                     self.at += 1;
                 }
                 character => {

@@ -1,53 +1,25 @@
 //! Checks of responses.
 
+mod document;
+mod statuses;
+
+pub use document::CEL_VARIABLES;
+pub use statuses::StatusSet;
+
 use super::assertion::Assertion;
 use super::{Scope, Text};
 use crate::escape;
+use crate::grpc::{Status, Statuses};
 use regex::bytes::Regex;
+use serde_json::Value;
 use serde_json_path::JsonPath;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
+use weir_expr::Expr;
 use weir_wire::Headers;
-
-/// A set of statuses from 100 to 999.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatusSet {
-    /// First and last status of each range.
-    pub(crate) ranges: Vec<(u16, u16)>,
-}
-
-impl StatusSet {
-    /// 200 to 399.
-    pub fn success() -> Self {
-        Self { ranges: vec![(200, 399)] }
-    }
-
-    /// Parses `200`, `2xx`, `200-299` or several of them, separated by commas.
-    pub fn parse(text: &str) -> Option<Self> {
-        let range = |part: &str| {
-            if let Some(class) = part.strip_suffix("xx") {
-                let class: u16 = class.parse().ok().filter(|class| (1..=9).contains(class))?;
-                return Some((class * 100, class * 100 + 99));
-            }
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
-        };
-        let ranges = text.split(',').map(str::trim).map(range).collect::<Option<_>>()?;
-        Some(Self { ranges })
-    }
-
-    /// Whether the set contains a status.
-    pub fn contains(&self, status: u16) -> bool {
-        self.ranges.iter().any(|&(first, last)| (first..=last).contains(&status))
-    }
-
-    /// Whether the set is empty.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-}
 
 /// A check.
 #[derive(Clone, Debug)]
@@ -63,6 +35,8 @@ pub struct Check {
 pub enum CheckKind {
     /// The status is one of these; replaces [`super::Request::success`].
     Status(StatusSet),
+    /// The status of a gRPC call is one of these; otherwise only `OK` is a success.
+    Grpc(Statuses),
     /// A text contains, equals or matches patterns.
     Text(TextCheck),
     /// A text matches a regular expression without variables, compiled once.
@@ -87,6 +61,29 @@ pub enum CheckKind {
     },
     /// The body is JSON, and a path has a value.
     Json(JsonCheck),
+    /// A header field has a value.
+    Header {
+        /// Name of the field.
+        name: String,
+        /// Expected value.
+        value: Text,
+        /// Negate the check.
+        not: bool,
+    },
+    /// A CEL expression of [`CEL_VARIABLES`] is true.
+    Cel {
+        /// The expression.
+        expression: Expr,
+        /// Negate the check.
+        not: bool,
+    },
+    /// The body is JSON that conforms to a JSON Schema.
+    Schema {
+        /// The schema.
+        schema: Arc<jsonschema::Validator>,
+        /// Negate the check.
+        not: bool,
+    },
     /// An assertion of a JMeter plan.
     Assertion(Box<Assertion>),
 }
@@ -133,14 +130,20 @@ impl SizeOperator {
     /// Not equal.
     pub const NOT_EQUAL: Self =
         Self { sign: "≠", words: "have not been equal to", compare: u64::ne };
+    /// At least.
+    pub const AT_LEAST: Self =
+        Self { sign: "≥", words: "have been greater or equal to", compare: u64::ge };
+    /// At most.
+    pub const AT_MOST: Self =
+        Self { sign: "≤", words: "have been less than or equal to", compare: u64::le };
     /// All, in the order of their numbers in JMeter, which start at 1.
     pub const ALL: [Self; 6] = [
         Self::EQUAL,
         Self::NOT_EQUAL,
         Self { sign: ">", words: "have been greater than", compare: u64::gt },
         Self { sign: "<", words: "have been less than", compare: u64::lt },
-        Self { sign: "≥", words: "have been greater or equal to", compare: u64::ge },
-        Self { sign: "≤", words: "have been less than or equal to", compare: u64::le },
+        Self::AT_LEAST,
+        Self::AT_MOST,
     ];
 }
 
@@ -177,7 +180,8 @@ pub enum Field {
     HeaderBytes,
     /// The body without the escapes of HTML.
     UnescapedBody,
-    /// Method, URL, body and cookies of the request, as JMeter describes a request.
+    /// Method, URL, body and cookies of the request, as JMeter describes a request. Without a request it is
+    /// the text of the sampler.
     RequestData,
 }
 
@@ -250,8 +254,13 @@ impl Check {
         let found = match &self.kind {
             CheckKind::Status(set) => {
                 let wrong = !set.contains(reply.status);
-                wrong.then(|| format!("the status is {}", reply.status))
+                wrong.then(|| format!("the status is {} instead of {set}", reply.status))
             }
+            CheckKind::Grpc(set) => match reply.grpc_status() {
+                Some(status) if set.contains(status) => None,
+                Some(status) => Some(format!("the status is {} instead of {set}", status.name())),
+                None => Some("the response has no grpc-status".to_owned()),
+            },
             CheckKind::Text(check) => check.verify(&reply.text(check.field), scope),
             CheckKind::Regex { field, regex, not } => {
                 let found = regex.is_match(&reply.text(*field));
@@ -270,8 +279,32 @@ impl Check {
             CheckKind::Json(check) => match (check.verify(reply.body, scope), check.not) {
                 (why, false) => why,
                 (Some(_), true) => None,
-                (None, true) => Some(format!("the body has {}", check.path)),
+                (None, true) => Some(match &check.expected {
+                    Some(expected) => format!("{} is {}", check.path, expected.render(scope)),
+                    None => format!("the body has {}", check.path),
+                }),
             },
+            CheckKind::Header { name, value, not } => {
+                let expected = value.render(scope);
+                let mut values = reply.headers.get_all(name).peekable();
+                let first = values.peek().map(|value| shortened(&String::from_utf8_lossy(value)));
+                let has = values.any(|value| value == expected.as_bytes());
+                (has == *not).then(|| match first {
+                    _ if *not => format!("the header {name} is {:?}", shortened(&expected)),
+                    Some(first) => {
+                        format!("the header {name} is {first:?} instead of {expected:?}")
+                    }
+                    None => format!("the header {name} is missing instead of {expected:?}"),
+                })
+            }
+            CheckKind::Cel { expression, not } => document::cel(expression, *not, reply),
+            CheckKind::Schema { schema, not } => {
+                match (document::conforms(schema, reply.body), *not) {
+                    (why, false) => why,
+                    (Some(_), true) => None,
+                    (None, true) => Some("the body conforms to the schema".to_owned()),
+                }
+            }
             CheckKind::Assertion(assertion) => assertion.verify(reply, scope),
         }?;
         Some(self.message.as_ref().map_or(found, |message| message.render(scope).into_owned()))
@@ -284,9 +317,15 @@ impl Check {
                 *field == Field::Body
             }
             CheckKind::Size { field, .. } => *field == Some(Field::Body),
-            CheckKind::Json(_) => true,
+            CheckKind::Json(_) | CheckKind::Schema { .. } => true,
+            CheckKind::Cel { expression, .. } => {
+                ["body", "text", "size"].iter().any(|name| expression.refers_to(name))
+            }
             CheckKind::Assertion(assertion) => assertion.needs_body(),
-            CheckKind::Status(_) | CheckKind::Duration(_) => false,
+            CheckKind::Status(_)
+            | CheckKind::Grpc(_)
+            | CheckKind::Duration(_)
+            | CheckKind::Header { .. } => false,
         }
     }
 }
@@ -337,7 +376,7 @@ impl<'a> Response<'a> {
     pub fn string(&self, field: Field) -> Cow<'a, str> {
         let lines = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-            let end = if text.is_empty() { "" } else { "\n" };
+            let end = if text.ends_with('\n') { "\n" } else { "" };
             Cow::Owned(text.trim_end_matches('\n').to_owned() + end)
         };
         match field {
@@ -364,6 +403,11 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// The status of a gRPC call.
+    fn grpc_status(&self) -> Option<Status> {
+        self.headers.get("grpc-status").and_then(Status::of_field)
+    }
+
     /// The body in the charset of its content type.
     fn decoded(&self) -> Cow<'a, str> {
         let content_type = self.headers.get("content-type").unwrap_or_default();
@@ -376,11 +420,17 @@ impl<'a> Response<'a> {
     }
 
     fn request_data(&self) -> String {
+        let body = String::from_utf8_lossy(self.request_body);
+        if self.request_head.is_empty() {
+            // A sampler without a request has a text of its own, or none.
+            return body.into_owned();
+        }
         let head = String::from_utf8_lossy(self.request_head);
         let method = head.split(' ').next().unwrap_or_default();
         let mut text = format!("{method} {}\n", self.url);
-        let body = String::from_utf8_lossy(self.request_body);
-        text.push_str(&format!("\n{method} data:\n{body}\n"));
+        if !matches!(method, "HEAD" | "OPTIONS" | "TRACE") {
+            text.push_str(&format!("\n{method} data:\n{body}\n"));
+        }
         let cookie = head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("cookie").then(|| value.trim())
@@ -441,8 +491,7 @@ impl TextCheck {
             (Comparison::Contains | Comparison::Matches, false) => "does not match",
             (Comparison::Contains | Comparison::Matches, true) => "matches",
         };
-        let short: String = pattern.chars().take(200).collect();
-        format!("the {} {verb} {short:?}", self.field.name())
+        format!("the {} {verb} {:?}", self.field.name(), shortened(pattern))
     }
 }
 
@@ -457,15 +506,27 @@ impl JsonCheck {
             return Some(format!("the body has no {}", self.path));
         };
         let expected = self.expected.as_ref()?.render(scope);
-        let is_expected = |value: &&serde_json::Value| json_text(value) == expected;
+        let structure =
+            expected.starts_with(['{', '[']).then(|| serde_json::from_str(&expected).ok());
+        let structure: Option<Value> = structure.flatten();
+        let is_expected = |value: &&Value| match &structure {
+            Some(structure) if !value.is_string() => *value == structure,
+            _ => json_text(value) == expected,
+        };
         let is_expected_value = found.iter().any(is_expected);
-        (!is_expected_value)
-            .then(|| format!("{} is {} instead of {expected}", self.path, json_text(first)))
+        (!is_expected_value).then(|| {
+            format!("{} is {} instead of {expected}", self.path, shortened(&json_text(first)))
+        })
     }
 }
 
+/// The beginning of a text in a message.
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
 /// A JSON value as text: a string without quotes, anything else as JSON.
-pub(super) fn json_text(value: &serde_json::Value) -> String {
+pub(super) fn json_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

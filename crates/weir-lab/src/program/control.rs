@@ -1,6 +1,6 @@
 //! Controllers: steps that decide which other steps follow.
 
-use super::{Check, Label, LoopCount, PostProcessor, Step, Text, Variable};
+use super::{AfterScripts, Check, Label, LoopCount, PostProcessor, ScriptId, Step, Text, Variable};
 
 /// Index into [`super::Program::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +11,8 @@ pub struct GateId(pub u32);
 pub struct Controller {
     /// What it decides.
     pub kind: ControllerKind,
+    /// Functions of its texts, which run before each decision.
+    pub scripts: Vec<ScriptId>,
     /// Its steps: one branch, or several ones of which the controller chooses.
     pub branches: Vec<Vec<Step>>,
 }
@@ -141,6 +143,8 @@ pub struct LocalSample {
     pub checks: Vec<Check>,
     /// Extractors of the content.
     pub post_processors: Vec<PostProcessor>,
+    /// Scripts.
+    pub scripts: Option<Box<AfterScripts>>,
 }
 
 /// Content of a [`LocalSample`].
@@ -152,9 +156,13 @@ pub enum LocalKind {
         variables: bool,
         /// List properties.
         properties: bool,
+        /// List properties of the system, which the Lab has none of.
+        system: bool,
     },
     /// A given response.
     Dummy(Box<Dummy>),
+    /// What a script returns.
+    Script(ScriptId),
 }
 
 /// A given response.
@@ -222,6 +230,6 @@ impl ControllerKind {
     /// A controller with one branch.
     #[must_use]
     pub fn around(self, steps: Vec<Step>) -> Step {
-        Controller { kind: self, branches: vec![steps] }.into()
+        Controller { kind: self, scripts: Vec::new(), branches: vec![steps] }.into()
     }
 }

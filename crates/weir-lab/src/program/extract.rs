@@ -35,6 +35,8 @@ pub enum Extraction {
     Json(JsonPath),
     /// The value of a header field of the response.
     Header(String),
+    /// The value of a cookie that the response sets.
+    Cookie(String),
 }
 
 /// A match: the entire match, then its groups.
@@ -46,7 +48,7 @@ impl Extractor {
         match &self.rule {
             Extraction::Regex { field, .. } => *field == Field::Body,
             Extraction::Json(_) => true,
-            Extraction::Header(_) => false,
+            Extraction::Header(_) | Extraction::Cookie(_) => false,
         }
     }
 
@@ -87,6 +89,15 @@ impl Extractor {
             Extraction::Header(name) => {
                 let values = reply.headers.get_all(name).take(MAX_MATCHES);
                 values.map(|value| vec![String::from_utf8_lossy(value).into_owned()]).collect()
+            }
+            Extraction::Cookie(name) => {
+                let values = reply.headers.get_all("set-cookie").take(MAX_MATCHES);
+                let pairs = values.map(String::from_utf8_lossy).filter_map(|field| {
+                    let (pair, _) = field.split_once(';').unwrap_or((&field, ""));
+                    let (key, value) = pair.split_once('=')?;
+                    (key.trim() == name).then(|| vec![value.trim().to_owned()])
+                });
+                pairs.collect()
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Functions of JMeter and of its usual plug-ins, evaluated each time.
 
 use super::{Scope, Text};
+use crate::budget::{MAX_TEXT_BYTES, cut, replaced};
 use crate::charset::Charset;
 use crate::escape::{escape_html, escape_xml, unescape_html, unescape_java};
 use crate::form::{decode, form_encode};
@@ -168,13 +169,13 @@ impl JmeterFunction {
                 String::from_utf8_lossy(&STANDARD.decode(text.trim()).ok()?).into_owned()
             }
             Self::Digest => {
-                let digest = digest(text, &[argument(1), argument(2)].concat())?;
+                let digest = digest(text, [argument(1), argument(2)].concat().as_bytes())?;
                 match argument(3).trim().eq_ignore_ascii_case("true") {
                     true => digest.to_uppercase(),
                     false => digest,
                 }
             }
-            Self::Md5 => digest("MD5", text)?,
+            Self::Md5 => digest("MD5", text.as_bytes())?,
             Self::EscapeHtml => escape_html(text),
             Self::UnescapeHtml => unescape_html(text),
             Self::EscapeXml => escape_xml(text),
@@ -208,7 +209,7 @@ impl JmeterFunction {
                 let bound = |at: usize| argument(at).trim().parse::<usize>().ok();
                 String::from_utf16_lossy(units.get(bound(1)?..bound(2)?)?)
             }
-            Self::Replace => text.replace(argument(1), argument(2)),
+            Self::Replace => replaced(text, argument(1), argument(2)).ok()?,
             Self::ReplaceRegex => {
                 Pattern::cached(argument(1)).ok()?.replace(text, argument(2)).ok()?
             }
@@ -221,12 +222,12 @@ impl JmeterFunction {
 }
 
 /// The digest in hexadecimal, by Java's name of the algorithm.
-fn digest(algorithm: &str, text: &str) -> Option<String> {
+pub(crate) fn digest(algorithm: &str, bytes: &[u8]) -> Option<String> {
     use aws_lc_rs::digest;
     use md5::{Digest, Md5};
     let hexadecimal = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let algorithm = match algorithm.trim().to_ascii_uppercase().as_str() {
-        "MD5" => return Some(hexadecimal(&Md5::digest(text.as_bytes()))),
+        "MD5" => return Some(hexadecimal(&Md5::digest(bytes))),
         "SHA-1" | "SHA1" | "SHA" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
         "SHA-224" => &digest::SHA224,
         "SHA-256" => &digest::SHA256,
@@ -234,7 +235,7 @@ fn digest(algorithm: &str, text: &str) -> Option<String> {
         "SHA-512" => &digest::SHA512,
         _ => return None,
     };
-    Some(hexadecimal(digest::digest(algorithm, text.as_bytes()).as_ref()))
+    Some(hexadecimal(digest::digest(algorithm, bytes).as_ref()))
 }
 
 /// A character by its number, in decimal, hexadecimal (`0x`, `#`) or octal (`0`).
@@ -340,6 +341,10 @@ impl Scope<'_> {
             match found {
                 Some((value, behind)) => {
                     out.push_str(value);
+                    if out.len() > MAX_TEXT_BYTES {
+                        cut(&mut out, MAX_TEXT_BYTES);
+                        return out;
+                    }
                     rest = behind;
                 }
                 None => {

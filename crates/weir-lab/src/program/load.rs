@@ -35,7 +35,7 @@ pub enum Executor {
     Planned(Planned),
     /// JMeter's open model: each iteration is a new user.
     Arrivals(ArrivalTimes),
-    /// `find-max`: the highest rate that meets an objective.
+    /// `find-max`, `steps`: the highest load that meets an objective.
     FindMax(FindMax),
 }
 
@@ -63,6 +63,18 @@ pub struct UsersAtStart {
     pub iterations: Text,
     /// Seconds after the start of the group from which on no step starts; endless if empty or 0.
     pub duration: Text,
+}
+
+impl Executor {
+    /// An open model: response times differ from service times.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::ArrivalRate(_) | Self::Arrivals(_) => true,
+            Self::FindMax(search) => search.of == Searched::Rate,
+            _ => false,
+        }
+    }
 }
 
 impl UsersAtStart {
@@ -167,6 +179,22 @@ pub struct Stage {
     pub target: f64,
 }
 
+/// Highest rate of an open model, in iterations per second.
+pub(crate) const MAX_RATE: f64 = 10_000_000.0;
+/// Longest stage of an open model, in seconds: 10 years.
+pub(crate) const MAX_STAGE_SECONDS: f64 = 10.0 * 366.0 * 86_400.0;
+
+/// Checks a rate of an open model.
+///
+/// # Errors
+/// It is no number from 0 to [`MAX_RATE`].
+pub(crate) fn valid_rate(rate: f64) -> Result<f64, String> {
+    match (0.0..=MAX_RATE).contains(&rate) {
+        true => Ok(rate),
+        false => Err(format!("a rate is from 0 to {MAX_RATE}/s, not {rate}/s")),
+    }
+}
+
 /// Rate of iterations in an open model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrivalRate {
@@ -185,23 +213,52 @@ pub struct ArrivalRate {
     pub backlog: u64,
 }
 
-/// `find-max`: doubles the rate until the objective is missed, then bisects.
+/// `find-max` and `steps`: increases the load until the objective is missed; `find-max` then bisects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindMax {
-    /// First rate, in iterations per second.
+    /// What is increased.
+    pub of: Searched,
+    /// How it is increased.
+    pub climb: Climb,
+    /// First load, in iterations per second or users.
     pub start: f64,
+    /// Largest load.
+    pub max: f64,
     /// Objective: largest share of errors.
     pub errors: f64,
     /// Objective: response times, as (percentile from 0 to 100, limit).
     pub limits: Vec<(f64, Duration)>,
-    /// Precision: interval as a share of the rate at which the search ends, 0.02 for 2 %.
+    /// Precision: interval as a share of the load at which the search ends, 0.02 for 2 %.
     pub precision: f64,
-    /// Length of each rate step of the search.
+    /// Number of searches, for the interval of the result.
+    pub repeats: u32,
+    /// Length of each step of the search.
     pub step_duration: Duration,
-    /// Length of the confirming step.
+    /// Length of the confirming step; zero for none.
     pub confirm: Duration,
+    /// Ramp-up time of the users of each step, before the step is evaluated.
+    pub ramp: Duration,
     /// As for [`ArrivalRate`].
     pub quantum: Duration,
     /// As for [`ArrivalRate`].
     pub max_in_flight: u32,
+}
+
+/// The load that a search increases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Searched {
+    /// Iterations per second, in an open model.
+    Rate,
+    /// Users, in a closed model.
+    Users,
+}
+
+/// How a search increases the load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Climb {
+    /// Doubled until the objective is missed, then bisected, repeated and confirmed.
+    Double,
+    /// By this load in each step, until the objective is missed.
+    Add(f64),
 }

@@ -3,7 +3,12 @@
 //! An extractor with the name `v` also sets `v_matchNr`, `v_1`, `v_g`, `v_g1`, `v_1_g1` and so on,
 //! by rules that differ between its kinds.
 
+mod query;
+
+pub(crate) use query::JmesPath;
+
 use super::{Field, Response, Scope, Text};
+use crate::budget::{Budget, MAX_EXTRACTED_BYTES};
 use crate::jsonpath::{self, JsonPath};
 use crate::markup::{Css, XPath};
 use crate::pattern::{Groups, Pattern};
@@ -73,26 +78,6 @@ pub enum Rule {
     XPath(XPath),
 }
 
-/// JMESPath, compiled.
-pub struct JmesPath(jmespath::Expression<'static>);
-
-impl JmesPath {
-    /// Compiles an expression.
-    ///
-    /// # Errors
-    /// The expression is invalid.
-    pub(crate) fn parse(text: &str) -> Result<Arc<Self>, String> {
-        let compiled = jmespath::compile(text.trim()).map_err(|error| error.to_string())?;
-        Ok(Arc::new(Self(compiled)))
-    }
-}
-
-impl std::fmt::Debug for JmesPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("JmesPath").field(&self.0.as_str()).finish()
-    }
-}
-
 /// An expression: compiled, or a text with variables that is compiled each time.
 #[derive(Clone, Debug)]
 pub enum Expression<E> {
@@ -152,7 +137,7 @@ impl PostProcessor {
                 }
                 // With an invalid expression JMeter writes to its log, and has no match.
                 let found = match text {
-                    Some(text) => self.matches(&text, scope)?,
+                    Some(text) => self.matches(&text, most(number), scope)?,
                     None => Some(Vec::new()),
                 };
                 if let Some(found) = found {
@@ -161,7 +146,7 @@ impl PostProcessor {
             }
             Rule::XPath(query) => {
                 scope.set_named(&self.name, Some(default));
-                let found = text.map_or(Ok(Vec::new()), |text| query.texts(&text))?;
+                let found = text.map_or(Ok(Vec::new()), |text| query.texts(&text, most(number)))?;
                 self.store_nodes(found, number, scope);
             }
             Rule::Json { .. } | Rule::JmesPath(_) => {
@@ -176,25 +161,33 @@ impl PostProcessor {
     }
 
     /// Matches in a text; `None` for an invalid expression.
-    fn matches(&self, text: &str, scope: &mut Scope<'_>) -> Result<Option<Vec<Groups>>, String> {
+    fn matches(
+        &self,
+        text: &str,
+        most: usize,
+        scope: &mut Scope<'_>,
+    ) -> Result<Option<Vec<Groups>>, String> {
         Ok(match &self.rule {
             Rule::Regex { pattern, template } => {
                 let Ok(pattern) = pattern.get(scope, Pattern::new) else { return Ok(None) };
-                let mut found = pattern.find(text.as_bytes(), MAX_MATCHES)?;
+                let mut found = pattern.find(text.as_bytes(), most)?;
                 let template = template.render(scope);
+                let mut budget = Budget::default();
                 for groups in &mut found {
                     // The value is the first one, before the groups.
-                    groups.insert(0, Some(fill(&template, groups)));
+                    let value = fill(&template, groups);
+                    budget.take(value.len())?;
+                    groups.insert(0, Some(value));
                 }
                 Some(found)
             }
             Rule::Boundary { left, right } => {
                 let (left, right) = (left.render(scope), right.render(scope));
-                let found = between(text, &left, &right);
+                let found = between(text, &left, &right, most)?;
                 Some(found.into_iter().map(|part| vec![Some(part)]).collect())
             }
             Rule::Css(selector) => {
-                let found = selector.texts(text, MAX_MATCHES)?;
+                let found = selector.texts(text, most)?;
                 Some(found.into_iter().map(|part| vec![Some(part)]).collect())
             }
             _ => None,
@@ -282,26 +275,23 @@ impl PostProcessor {
                     return Ok(None);
                 }
                 // The default value stands for `null`.
-                let text = |value: &Cow<'_, serde_json::Value>| match value.is_null() {
-                    true => default.to_owned(),
-                    false => jsonpath::text(value),
+                let mut budget = Budget::default();
+                let text = |value: &Cow<'_, serde_json::Value>| {
+                    let text = match value.is_null() {
+                        true => default.to_owned(),
+                        false => jsonpath::text(value),
+                    };
+                    budget.take(text.len())?;
+                    Ok(text)
                 };
-                Some(found.iter().take(MAX_MATCHES).map(text).collect())
+                let texts: Result<_, String> = found.iter().take(MAX_MATCHES).map(text).collect();
+                Some(texts?)
             }
             Rule::JmesPath(expression) => {
                 let Ok(expression) = expression.get(scope, JmesPath::parse) else {
                     return Ok(None);
                 };
-                let Ok(found) = expression.0.search(&value) else { return Ok(None) };
-                let text = |value: &jmespath::Variable| match value.as_string() {
-                    Some(text) => text.clone(),
-                    None => serde_json::to_string(value).unwrap_or_default(),
-                };
-                Some(match found.as_array() {
-                    _ if found.is_null() => Vec::new(),
-                    Some(items) => items.iter().take(MAX_MATCHES).map(|item| text(item)).collect(),
-                    None => vec![text(&found)],
-                })
+                return expression.texts(&value, MAX_MATCHES);
             }
             _ => None,
         })
@@ -358,6 +348,14 @@ impl PostProcessor {
     }
 }
 
+/// Number of matches that are needed: up to the chosen one, or all.
+fn most(number: i64) -> usize {
+    match usize::try_from(number) {
+        Ok(number @ 1..) => number.min(MAX_MATCHES),
+        _ => MAX_MATCHES,
+    }
+}
+
 /// Index of the chosen match: none for a negative number, which takes all.
 fn choose(length: usize, number: i64, scope: &mut Scope<'_>) -> Option<usize> {
     match number {
@@ -405,6 +403,10 @@ pub(super) fn fill(template: &str, groups: &Groups) -> String {
             Some((group, behind)) => {
                 let part = groups.get(group).and_then(Option::as_deref);
                 text.push_str(part.unwrap_or("null"));
+                // Too large for any use.
+                if text.len() > MAX_EXTRACTED_BYTES {
+                    return text;
+                }
                 rest = behind;
             }
             None => {
@@ -418,32 +420,33 @@ pub(super) fn fill(template: &str, groups: &Groups) -> String {
 }
 
 /// The texts between two boundaries. An empty boundary is the start or the end of the text.
-fn between(text: &str, left: &str, right: &str) -> Vec<String> {
+fn between(text: &str, left: &str, right: &str, most: usize) -> Result<Vec<String>, String> {
     let owned = |part: &str| vec![part.to_owned()];
     if text.trim().is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     match (left.is_empty(), right.is_empty()) {
-        (true, true) => return owned(text),
+        (true, true) => return Ok(owned(text)),
         (true, false) => {
-            return text.split_once(right).map_or_else(Vec::new, |(part, _)| owned(part));
+            return Ok(text.split_once(right).map_or_else(Vec::new, |(part, _)| owned(part)));
         }
         (false, true) => {
-            return text.split_once(left).map_or_else(Vec::new, |(_, part)| owned(part));
+            return Ok(text.split_once(left).map_or_else(Vec::new, |(_, part)| owned(part)));
         }
         (false, false) => {}
     }
-    let mut found = Vec::new();
+    let (mut found, mut budget) = (Vec::new(), Budget::default());
     let mut rest = text;
     while let Some((_, behind)) = rest.split_once(left) {
         let Some((part, _)) = behind.split_once(right) else { break };
+        budget.take(part.len())?;
         found.push(part.to_owned());
-        if found.len() >= MAX_MATCHES {
+        if found.len() >= most {
             break;
         }
         rest = behind;
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! Description of a request.
 
-use super::{Check, Extractor, Label, PostProcessor, StatusSet, Text};
+use super::{
+    AfterScripts, Check, Extractor, FileName, Label, PostProcessor, StatusSet, Stream, Text,
+};
 use crate::charset::Charset;
 use crate::pattern::Pattern;
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A request, with the checks and extractors of its response.
@@ -43,8 +46,12 @@ pub struct Request {
     pub extractors: Vec<Extractor>,
     /// Extractors of JMeter, before the checks.
     pub post_processors: Vec<PostProcessor>,
+    /// Scripts after the sample.
+    pub scripts: Option<Box<AfterScripts>>,
     /// Options of JMeter plans.
     pub client: ClientOptions,
+    /// The response is a stream of messages, on a connection of its own.
+    pub stream: Option<Arc<Stream>>,
     /// Decode the body of the response (gzip, deflate) and count its decoded length, which costs
     /// time. Checks and extractors of the body always decode.
     pub decode: bool,
@@ -84,9 +91,11 @@ pub struct Resources {
     pub allowed: Option<Pattern>,
     /// No URLs that this expression matches.
     pub excluded: Option<Pattern>,
+    /// Most requests at the same time; up to 1: one after the other.
+    pub parallel: usize,
 }
 
-/// Basic credentials for URLs.
+/// Credentials for URLs.
 #[derive(Clone)]
 pub struct Credentials {
     /// Start of the URLs.
@@ -95,6 +104,10 @@ pub struct Credentials {
     pub user: Text,
     /// Password.
     pub password: Text,
+    /// Only for this realm, unless empty.
+    pub realm: Text,
+    /// Basic credentials are sent before a server asks for them.
+    pub is_preemptive: bool,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -177,6 +190,8 @@ pub enum Body {
     Encoded(Text, Charset),
     /// `multipart/form-data`; its content type is added.
     Multipart(Multipart),
+    /// A file whose name is known when it is sent.
+    File(FileName),
 }
 
 /// A `multipart/form-data` body.
@@ -217,6 +232,8 @@ pub enum PartContent {
     Text(Text),
     /// A file: its path, of which the name is sent, and its bytes.
     File(PathBuf, Bytes),
+    /// A file whose name is known when it is sent.
+    Named(FileName),
 }
 
 /// Timeouts.
@@ -269,7 +286,9 @@ impl Request {
             checks: Vec::new(),
             extractors: Vec::new(),
             post_processors: Vec::new(),
+            scripts: None,
             client: ClientOptions::default(),
+            stream: None,
             decode: false,
         }
     }

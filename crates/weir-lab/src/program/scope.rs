@@ -1,12 +1,21 @@
 //! Evaluation scope of texts: the values of a user, and the state shared by all users.
 
-use super::{Counter, CounterId, FeederId, Function, Program, Share, Text, Variable, condition};
+use super::files::{Files, OpenRows};
+use super::{
+    Counter, CounterId, Feeder, FeederId, Function, Program, ScriptId, Share, Text, Variable,
+    condition,
+};
+use crate::bounded_file::FileError;
+use crate::budget::{MAX_VALUE_BYTES, cut};
+use crate::feeder::FeederError;
 use crate::form::{decode, form_encode};
 use crate::java_time;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// Largest text of `RandomString`.
@@ -14,10 +23,15 @@ const MAX_RANDOM_CHARS: i64 = 1024 * 1024;
 /// Most variables of a user beside those of the program.
 const MAX_OTHER_VARIABLES: usize = 100_000;
 
+/// Names with their new values; `None` is removed.
+pub(crate) type Changes = Vec<(String, Option<String>)>;
+
 /// State shared by the users of a run: positions in feeders, counters, properties.
 #[derive(Debug, Default)]
 pub struct State {
     properties: RwLock<HashMap<String, String>>,
+    /// Properties that the helper JVM does not know yet, if there is one.
+    changed: Option<Mutex<Changes>>,
     /// Calls of each counter: of all users, then of each group.
     counters: Vec<Vec<AtomicU64>>,
     /// Consumed rows of each feeder, likewise.
@@ -26,6 +40,8 @@ pub struct State {
     initial: Vec<Option<String>>,
     /// Variables of the program by their names.
     names: HashMap<String, Variable>,
+    /// Files whose names are known while the program runs.
+    files: Files,
 }
 
 /// State of one user.
@@ -46,6 +62,8 @@ pub struct Values {
     counters: Vec<u64>,
     /// Consumed rows of each feeder with the scope of a user.
     feeders: Vec<u64>,
+    /// Rows of files whose names the user has evaluated.
+    open: Vec<(FeederId, Arc<OpenRows>)>,
 }
 
 /// Evaluation scope of one user.
@@ -60,8 +78,21 @@ pub struct Scope<'a> {
 }
 
 impl State {
-    /// The state at the start of a run.
+    /// The state at the start of a run, without functions of the helper JVM.
     pub fn new(program: &Program) -> Self {
+        // Without a helper no function fails.
+        Self::evaluated(program, &mut |_, _| Ok(String::new())).unwrap_or_default()
+    }
+
+    /// The state at the start of a run. `function` evaluates a function of the helper JVM with the variables
+    /// that have a value.
+    ///
+    /// # Errors
+    /// Those of `function`.
+    pub(crate) fn evaluated(
+        program: &Program,
+        function: &mut dyn FnMut(ScriptId, &Changes) -> Result<String, String>,
+    ) -> Result<Self, String> {
         let shares = program.groups.len() + 1;
         let zeros = |things: usize| {
             let row = || (0..shares).map(|_| AtomicU64::new(0)).collect();
@@ -69,13 +100,25 @@ impl State {
         };
         let mut state = Self {
             properties: RwLock::new(program.properties.iter().cloned().collect()),
+            changed: program.scripts.is_some().then(Mutex::default),
             counters: zeros(program.counters.len()),
             feeders: zeros(program.feeders.len()),
             initial: vec![None; program.variables.len()],
             names: (0..).zip(&program.variables).map(|(at, n)| (n.clone(), Variable(at))).collect(),
+            files: Files::default(),
         };
         let mut values = Values::new(program, &state, 0, 0, 0);
-        for (variable, text) in &program.initial {
+        let result_of = |script| program.scripts.as_ref()?.results.get(&script).copied();
+        for (at, (variable, text)) in program.initial.iter().enumerate() {
+            for (_, script) in program.initial_functions.iter().filter(|(before, _)| *before == at)
+            {
+                let scope = Scope { program, state: &state, values: &mut values };
+                let known = scope.all_named().into_iter().map(|(name, value)| (name, Some(value)));
+                let result = function(*script, &known.collect())?;
+                if let Some(variable) = result_of(*script) {
+                    values.set(variable, Some(result));
+                }
+            }
             let text = {
                 let mut scope = Scope { program, state: &state, values: &mut values };
                 text.render(&mut scope).into_owned()
@@ -83,7 +126,7 @@ impl State {
             values.set(*variable, Some(text));
         }
         state.initial = values.variables;
-        state
+        Ok(state)
     }
 
     /// A property's value.
@@ -97,8 +140,34 @@ impl State {
         properties.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
+    /// The content of a file, which is read once.
+    pub(crate) fn file(&self, path: &Path) -> Result<Bytes, FileError> {
+        self.files.read(path)
+    }
+
+    /// Takes the properties that have changed since the last call.
+    pub(crate) fn take_changed(&self) -> Changes {
+        let changed = self.changed.as_ref().map(|all| all.lock());
+        changed.map_or_else(Vec::new, |all| {
+            std::mem::take(&mut *all.unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    /// Takes over a property that a script has changed.
+    pub(crate) fn take_over(&self, name: String, value: Option<String>) {
+        let mut known = self.properties.write().unwrap_or_else(PoisonError::into_inner);
+        match value {
+            Some(value) => drop(known.insert(name, value)),
+            None => drop(known.remove(&name)),
+        }
+    }
+
     /// Sets a property and returns its previous value.
     pub fn set_property(&self, name: String, value: String) -> Option<String> {
+        if let Some(changed) = &self.changed {
+            let mut changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
+            changed.push((name.clone(), Some(value.clone())));
+        }
         self.properties.write().unwrap_or_else(PoisonError::into_inner).insert(name, value)
     }
 }
@@ -115,6 +184,7 @@ impl Values {
             random: fastrand::Rng::with_seed(seed),
             counters: vec![0; program.counters.len()],
             feeders: vec![0; program.feeders.len()],
+            open: Vec::new(),
         }
     }
 
@@ -126,7 +196,7 @@ impl Values {
     /// Sets a variable.
     pub fn set(&mut self, variable: Variable, value: Option<String>) {
         if let Some(slot) = self.variables.get_mut(variable.0 as usize) {
-            *slot = value;
+            *slot = value.map(bounded);
         }
     }
 
@@ -184,7 +254,7 @@ impl Scope<'_> {
         match value {
             Some(value) if self.program.dynamic_names => {
                 if others.len() < MAX_OTHER_VARIABLES || others.contains_key(name) {
-                    others.insert(name.to_owned(), value);
+                    others.insert(name.to_owned(), bounded(value));
                 }
             }
             _ => drop(others.remove(name)),
@@ -192,7 +262,7 @@ impl Scope<'_> {
     }
 
     /// All variables with a value.
-    pub(super) fn all_named(&self) -> Vec<(String, String)> {
+    pub(crate) fn all_named(&self) -> Vec<(String, String)> {
         let values = self.program.variables.iter().zip(&self.values.variables);
         let known = values.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         let others = self.values.others.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -254,6 +324,17 @@ impl Scope<'_> {
             Function::Row { feeder, column, advance } => {
                 out.push_str(&self.row(*feeder, *column, *advance));
             }
+            Function::Weighted(weights) => {
+                let total = weights.iter().map(|weight| u64::from(*weight)).sum::<u64>().max(1);
+                let mut left = self.values.random.u64(..total);
+                let chosen = weights.iter().position(|weight| {
+                    let weight = u64::from(*weight);
+                    let is_chosen = left < weight;
+                    left = left.saturating_sub(weight);
+                    is_chosen
+                });
+                out.push_str(&chosen.unwrap_or_default().to_string());
+            }
             Function::Jmeter(call) => out.push_str(&self.jmeter(call)),
             Function::Condition(text) => {
                 // As in JMeter: a script that cannot be evaluated is not true.
@@ -281,7 +362,8 @@ impl Scope<'_> {
         let value =
             |values: &Values| column.and_then(|column| values.get(column)).map(str::to_owned);
         if advance || value(self.values).is_none() {
-            self.feed(feeder);
+            // Its rows are known: the file was read with the plan.
+            let _ = self.feed(feeder);
         }
         value(self.values).unwrap_or_default()
     }
@@ -339,21 +421,28 @@ impl Scope<'_> {
     }
 
     /// Sets the variables of the next row of a feeder; `false` if the user has to end.
-    pub fn feed(&mut self, id: FeederId) -> bool {
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn feed(&mut self, id: FeederId) -> Result<bool, FeederError> {
         let at = id.0 as usize;
-        let program = self.program;
-        let Some(feeder) = program.feeders.get(at) else { return true };
-        let rows = feeder.rows.len() as u64;
+        let (program, state) = (self.program, self.state);
+        let Some(feeder) = program.feeders.get(at) else { return Ok(true) };
+        let open = self.open(id, feeder)?;
+        let (rows_of, shared) = match &open {
+            Some(open) => (&open.rows, &open.consumed),
+            None => (&feeder.rows, &state.feeders[at]),
+        };
+        let rows = rows_of.len() as u64;
         let next = if feeder.random && rows > 0 {
             self.values.random.u64(..rows)
         } else {
-            let (own, group) = (&mut self.values.feeders[at], self.values.group);
-            advance(feeder.share, own, &self.state.feeders[at], group)
+            advance(feeder.share, &mut self.values.feeders[at], shared, self.values.group)
         };
         let next = if feeder.recycle && rows > 0 { next % rows } else { next };
-        let row = usize::try_from(next).ok().and_then(|next| feeder.rows.get(next));
+        let row = usize::try_from(next).ok().and_then(|next| rows_of.get(next));
         if row.is_none() && feeder.stop_user {
-            return false;
+            return Ok(false);
         }
         for (column, variable) in feeder.variables.iter().enumerate() {
             let value = match row {
@@ -366,8 +455,30 @@ impl Scope<'_> {
             };
             self.values.set(*variable, Some(value));
         }
-        true
+        Ok(true)
     }
+
+    /// The rows of a feeder whose file is known while the program runs.
+    fn open(
+        &mut self,
+        id: FeederId,
+        feeder: &Feeder,
+    ) -> Result<Option<Arc<OpenRows>>, FeederError> {
+        let Some(file) = &feeder.file else { return Ok(None) };
+        if let Some((_, rows)) = self.values.open.iter().find(|(known, _)| *known == id) {
+            return Ok(Some(rows.clone()));
+        }
+        let path = file.name.path(self);
+        let rows = self.state.files.rows(id, (path, file), self.program.groups.len())?;
+        self.values.open.push((id, rows.clone()));
+        Ok(Some(rows))
+    }
+}
+
+/// A value that is not too large: texts of variables could double each time.
+fn bounded(mut value: String) -> String {
+    cut(&mut value, MAX_VALUE_BYTES);
+    value
 }
 
 /// Advances a position of a user, of all users or of a group. Returns the previous position.

@@ -1,6 +1,7 @@
 //! Texts with variables and functions.
 
 use super::{Call, CounterId, FeederId, Scope, Variable};
+use crate::budget::{MAX_TEXT_BYTES, cut};
 use crate::charset::Charset;
 use crate::form::{decode, form_encode};
 use crate::java_time::TimePattern;
@@ -87,6 +88,8 @@ pub enum Function {
         /// Take the next row; otherwise only for a user without a row.
         advance: bool,
     },
+    /// Index of a weight, chosen at random in proportion to the weights.
+    Weighted(Box<[u32]>),
     /// Any other function.
     Jmeter(Call),
     /// Sets a property (`__setProperty`); the result is empty or the previous value.
@@ -192,13 +195,16 @@ impl Text {
         }
     }
 
-    /// Appends the current text to `out`.
+    /// Appends the current text to `out`, which is cut off at its limit.
     pub fn write(&self, scope: &mut Scope<'_>, out: &mut String) {
         for part in &self.parts {
             match part {
                 TextPart::Literal(text) => out.push_str(text),
                 TextPart::Variable(variable) => scope.write_variable(*variable, out),
                 TextPart::Function { function, store_in } => scope.call(function, *store_in, out),
+            }
+            if out.len() > MAX_TEXT_BYTES {
+                return cut(out, MAX_TEXT_BYTES);
             }
         }
     }

@@ -67,7 +67,10 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
         )),
         _ => {}
     }
+    // A level that is reached within a segment is dated at the end of the segment, after the cut.
+    let is_flat = warm_up_trend(measured) == Some(WarmUpTrend::Flat);
     let unsteady = drift(&windows).or(match trend {
+        _ if is_flat => None,
         Some(WarmUpTrend::Slowdown { from }) if from > cut => {
             Some(format!("the throughput falls to a lower level at {from} s"))
         }

@@ -74,6 +74,8 @@ pub enum RoundUse {
     /// Invalid and ignored.
     #[serde(rename = "flawed")]
     Invalid,
+    /// Valid, but not used: the round of another case was invalid, or other programs disturbed it.
+    Discarded,
     /// Recorded.
     Recorded,
 }

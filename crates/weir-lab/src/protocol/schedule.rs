@@ -7,6 +7,8 @@ pub enum CaseOrder {
     /// One round of each case in turn: disturbances of the machine affect all cases alike.
     #[default]
     Interleaved,
+    /// As `interleaved`; each round starts with another case, so that no case is always first.
+    Rotated,
     /// One case after the other, as in published tests.
     Sequential,
     /// One round of each case in random order, so that no case always follows the same one.
@@ -19,6 +21,8 @@ pub struct Schedule {
     case_order: CaseOrder,
     /// Remaining cases of this cycle, the next one last.
     cycle: Vec<usize>,
+    /// Number of cycles.
+    cycles: usize,
     random: fastrand::Rng,
 }
 
@@ -26,7 +30,7 @@ impl Schedule {
     /// A schedule; `seed` makes a random order reproducible.
     #[must_use]
     pub fn new(case_order: CaseOrder, seed: u64) -> Self {
-        Self { case_order, cycle: Vec::new(), random: fastrand::Rng::with_seed(seed) }
+        Self { case_order, cycle: Vec::new(), cycles: 0, random: fastrand::Rng::with_seed(seed) }
     }
 
     /// The next of the `open` (incomplete) cases; `None` without one.
@@ -38,9 +42,15 @@ impl Schedule {
         self.cycle.retain(is_open);
         if self.cycle.is_empty() {
             self.cycle = (0..open.len()).filter(is_open).rev().collect();
-            if self.case_order == CaseOrder::Randomized {
-                self.random.shuffle(&mut self.cycle);
+            match self.case_order {
+                CaseOrder::Randomized => self.random.shuffle(&mut self.cycle),
+                CaseOrder::Rotated if !self.cycle.is_empty() => {
+                    let by = self.cycles % self.cycle.len();
+                    self.cycle.rotate_right(by);
+                }
+                _ => {}
             }
+            self.cycles += 1;
         }
         self.cycle.pop()
     }
@@ -59,6 +69,7 @@ mod tests {
     fn each_arrangement_in_its_order() {
         assert_eq!(first(CaseOrder::Interleaved, 6), [0, 2, 3, 0, 2, 3]);
         assert_eq!(first(CaseOrder::Sequential, 3), [0, 0, 0]);
+        assert_eq!(first(CaseOrder::Rotated, 9), [0, 2, 3, 2, 3, 0, 3, 0, 2]);
         let random = first(CaseOrder::Randomized, 30);
         for cycle in random.chunks(3) {
             let mut sorted = cycle.to_vec();

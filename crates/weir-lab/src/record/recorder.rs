@@ -1,11 +1,10 @@
 //! Recorder of a core.
 
 use super::machine::{RunQueue, WallClock};
-use super::{FirstError, Interval, MAX_FIRST_ERRORS, MAX_TIME, Sink, Tally};
+use super::{Exchange, Interval, MAX_TIME, Sink, Tally};
 use crate::program::Label;
-use crate::sample::{ErrorKind, Outcome, Sample};
+use crate::sample::{Outcome, Sample};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::HashMap;
 use std::mem;
 use std::time::Duration;
 
@@ -16,8 +15,6 @@ pub struct Recorder {
     labels: usize,
     open: bool,
     sink: Option<Sink>,
-    /// Number of kept failed samples.
-    shown: HashMap<(Label, ErrorKind), usize>,
     /// CPU time of the thread and time of the last report, in nanoseconds.
     last_interval: (u64, u64),
     run_queue: RunQueue,
@@ -33,7 +30,6 @@ impl Recorder {
             labels,
             open,
             sink,
-            shown: HashMap::new(),
             last_interval: (thread_time(), now),
             run_queue: RunQueue::new(),
             wall_clock: WallClock::new(),
@@ -80,9 +76,9 @@ impl Recorder {
         }
     }
 
-    /// Adds a completed sample. `body` is the beginning of its response, used if the sample failed.
+    /// Adds a completed sample. Of a failed one, `exchange` may become an example.
     #[inline]
-    pub fn add(&mut self, sample: &Sample<'_>, body: &[u8]) {
+    pub fn add<'e>(&mut self, sample: &Sample<'_>, exchange: impl FnOnce() -> Exchange<'e>) {
         if let Some(sink) = &mut self.sink {
             sink(sample);
         }
@@ -110,27 +106,8 @@ impl Recorder {
         tally.first_start = tally.first_start.min(sample.start);
         tally.last_end = tally.last_end.max(sample.end);
         if let Outcome::Error(kind) = sample.outcome {
-            self.record_error(sample, kind, body);
+            self.interval.failures.add(sample, kind, exchange);
         }
-    }
-
-    #[cold]
-    fn record_error(&mut self, sample: &Sample<'_>, kind: ErrorKind, body: &[u8]) {
-        let shown = self.shown.entry((sample.label, kind)).or_default();
-        if *shown >= MAX_FIRST_ERRORS {
-            return;
-        }
-        *shown += 1;
-        let message = if sample.check.is_empty() { sample.message } else { sample.check };
-        self.interval.first_errors.push(FirstError {
-            label: sample.label,
-            kind,
-            at: sample.end,
-            status: sample.status,
-            message: message.chars().take(MAX_SHOWN_CHARS).collect(),
-            url: sample.url.chars().take(MAX_SHOWN_CHARS).collect(),
-            body: String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN_CHARS)]).into_owned(),
-        });
     }
 
     /// Returns the figures since the last report and restarts at `now`.
@@ -151,9 +128,6 @@ impl Recorder {
         interval
     }
 }
-
-/// Largest number of characters of a failed sample's texts.
-const MAX_SHOWN_CHARS: usize = 500;
 
 /// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;

@@ -3,21 +3,26 @@
 //! Bounded: a case has at most [`MAX_POINTS`] points (fewer with many cases). Each point covers a
 //! whole number of seconds of one round.
 
+use crate::figures::{LabelFigures, Point};
 use crate::protocol::RoundUse;
-use crate::results::StoredRun;
 use crate::results::series::{self, BUCKETS, Heat, Second};
+use crate::results::{Cell, StoredRun};
 use crate::sample::ErrorKind;
 use csv::StringRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The label of all samples.
+const TOTAL: &str = "TOTAL";
 /// Points of a case.
 const MAX_POINTS: usize = 1_200;
 /// Points of all cases together.
 const MAX_TOTAL_POINTS: usize = 24_000;
 /// Points of each observed subject.
 const MAX_OBSERVED_POINTS: usize = 2_000;
+/// Labels of a case, with the most samples; besides the total.
+const MAX_LABELS: usize = 20;
 /// Subjects that are drawn.
 const MAX_SUBJECTS: usize = 40;
 
@@ -39,17 +44,27 @@ struct CellData {
     time: Vec<f64>,
     round: Vec<usize>,
     stage: Vec<String>,
-    /// By name: `offered`, `rate`, `p50`… `None` without an observation.
-    values: BTreeMap<String, Vec<Option<f64>>>,
-    /// Failures per second by kind, only existing kinds.
-    errors: BTreeMap<&'static str, Vec<Option<f64>>>,
     /// Counts of response times by range, for each point.
     heat: Vec<BTreeMap<usize, u64>>,
     /// Recorded rounds; empty without the protocol.
     recorded: Vec<usize>,
+    /// All samples, then those of each label.
+    labels: Vec<LabelData>,
+}
+
+/// The samples of a label. Lists of values have the length of the case's `time`.
+#[derive(Debug, Default, Serialize)]
+struct LabelData {
+    name: String,
+    /// By name: `offered`, `rate`, `p50`… `None` without an observation.
+    values: BTreeMap<String, Vec<Option<f64>>>,
+    /// Failures per second by kind, only existing kinds.
+    errors: BTreeMap<&'static str, Vec<Option<f64>>>,
     /// Percentile spectra: (percent, ms).
     service: Vec<(f64, f64)>,
     response: Vec<(f64, f64)>,
+    /// Response times by range ([`LabelFigures::response_histogram`]).
+    histogram: Vec<(usize, u64)>,
 }
 
 /// A subject over time.
@@ -93,55 +108,114 @@ pub(super) fn chart_data(stored: &StoredRun) -> Data {
     let (columns, seconds) = series::read(&stored.path.join("series.csv")).unwrap_or_default();
     let heat = series::read_heat(&stored.path.join("heat.csv")).unwrap_or_default();
     let cells = &stored.summary.cells;
-    let points = (MAX_TOTAL_POINTS / cells.len().max(1)).clamp(60, MAX_POINTS);
+    let lines: usize = cells.iter().map(|cell| cell.labels.len().min(1 + MAX_LABELS)).sum();
+    let points = (MAX_TOTAL_POINTS / lines.max(1)).clamp(60, MAX_POINTS);
     let cells = cells.iter().enumerate().map(|(at, cell)| {
-        let seconds: Vec<&Second> =
-            seconds.iter().filter(|row| row.cell == at && row.label == "TOTAL").collect();
+        let seconds: Vec<&Second> = seconds.iter().filter(|row| row.cell == at).collect();
         let heat: Vec<&Heat> = heat.iter().filter(|row| row.cell == at).collect();
-        let mut data = cell_data(&columns, &seconds, &heat, points);
+        let mut data = cell_data(&columns, &seconds, &heat, &labels(cell), points);
         data.name.clone_from(&cell.name);
         let recorded = cell.rounds.iter().filter(|round| round.used == RoundUse::Recorded);
         data.recorded = recorded.map(|round| round.number).collect();
-        if let Some(total) = cell.total() {
-            data.service = total.service_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
-            data.response = total.response_spectrum.iter().map(|p| (p.percent, p.ms)).collect();
-        }
         data
     });
     let observed = observed(&stored.path.join("server.csv")).unwrap_or_default();
     Data { cells: cells.collect(), observed }
 }
 
-fn cell_data(columns: &[String], seconds: &[&Second], heat: &[&Heat], points: usize) -> CellData {
-    let every = seconds.len().div_ceil(points).max(1);
+/// The total, and the labels with the most samples.
+fn labels(cell: &Cell) -> Vec<&LabelFigures> {
+    let Some((total, labels)) = cell.labels.split_first() else { return Vec::new() };
+    let mut labels: Vec<&LabelFigures> = labels.iter().filter(|label| label.samples > 0).collect();
+    labels.sort_by_key(|label| std::cmp::Reverse(label.samples));
+    labels.truncate(MAX_LABELS);
+    [vec![total], labels].concat()
+}
+
+fn cell_data(
+    columns: &[String],
+    seconds: &[&Second],
+    heat: &[&Heat],
+    labels: &[&LabelFigures],
+    points: usize,
+) -> CellData {
+    let mut rows: BTreeMap<&str, Vec<&Second>> = BTreeMap::new();
+    for second in seconds {
+        rows.entry(&second.label).or_default().push(second);
+    }
+    let total = rows.get(TOTAL).map(Vec::as_slice).unwrap_or_default();
+    let every = total.len().div_ceil(points).max(1);
+    let rounds = total.chunk_by(|a, b| a.round == b.round);
+    let rounds = rounds.map(|round| without_tail(columns, round));
+    let axis: Vec<&[&Second]> = rounds.flat_map(|round| round.chunks(every)).collect();
     let mut data = CellData { every, ..CellData::default() };
     let mut heat = heat.iter().peekable();
-    for round in seconds.chunk_by(|a, b| a.round == b.round) {
-        for point in round.chunks(every) {
-            let Some(last) = point.last() else { continue };
-            data.time.push(last.time);
-            data.round.push(last.round);
-            data.stage.push(last.stage.clone());
-            for (column, name, fold) in COLUMNS {
-                let values = point.iter().filter_map(|second| {
-                    let value = second.value(columns, column)?;
-                    // Expected statuses are responses, too.
-                    let expected = second.value(columns, "expected").filter(|_| column == "ok");
-                    Some(value + expected.unwrap_or_default())
-                });
-                data.values.entry(name.to_owned()).or_default().push(aggregate(values, fold));
+    for last in axis.iter().filter_map(|point| point.last()) {
+        data.time.push(last.time);
+        data.round.push(last.round);
+        data.stage.push(last.stage.clone());
+        let mut counts = BTreeMap::new();
+        while let Some(row) = heat.next_if(|row| row.time <= last.time + 1e-6) {
+            for (bucket, count) in row.counts() {
+                *counts.entry(bucket.min(BUCKETS)).or_default() += count;
             }
-            for kind in ErrorKind::ALL {
-                let values = point.iter().filter_map(|second| second.value(columns, kind.name()));
-                data.errors.entry(kind.name()).or_default().push(aggregate(values, Fold::Mean));
-            }
-            let mut counts = BTreeMap::new();
-            while let Some(row) = heat.next_if(|row| row.time <= last.time + 1e-6) {
-                for (bucket, count) in row.counts() {
-                    *counts.entry(bucket.min(BUCKETS)).or_default() += count;
-                }
-            }
-            data.heat.push(counts);
+        }
+        data.heat.push(counts);
+    }
+    let nothing = Vec::new();
+    let of = |label: &&LabelFigures| {
+        let rows = rows.get(label.label.as_str()).unwrap_or(&nothing);
+        label_data(columns, &axis, rows, label)
+    };
+    data.labels = labels.iter().map(of).collect();
+    data
+}
+
+/// A round without its last second if that second only has the responses to earlier requests: a part
+/// of a second would look like a collapse of the throughput.
+fn without_tail<'r, 's>(columns: &[String], round: &'r [&'s Second]) -> &'r [&'s Second] {
+    match round {
+        [rest @ .., last] if !rest.is_empty() && last.value(columns, "started") == Some(0.0) => {
+            rest
+        }
+        _ => round,
+    }
+}
+
+/// The samples of a label at the points of `axis`.
+fn label_data(
+    columns: &[String],
+    axis: &[&[&Second]],
+    rows: &[&Second],
+    figures: &LabelFigures,
+) -> LabelData {
+    let points = |spectrum: &[Point]| spectrum.iter().map(|p| (p.percent, p.ms)).collect();
+    let mut data = LabelData {
+        name: figures.label.clone(),
+        service: points(&figures.service_spectrum),
+        response: points(&figures.response_spectrum),
+        histogram: figures.response_histogram.clone(),
+        ..LabelData::default()
+    };
+    let mut rows = rows.iter().peekable();
+    for point in axis {
+        let end = point.last().map_or(0.0, |last| last.time + 1e-6);
+        let mut seconds = Vec::new();
+        while let Some(second) = rows.next_if(|row| row.time <= end) {
+            seconds.push(*second);
+        }
+        for (column, name, fold) in COLUMNS {
+            let values = seconds.iter().filter_map(|second| {
+                let value = second.value(columns, column)?;
+                // Expected statuses are responses, too.
+                let expected = second.value(columns, "expected").filter(|_| column == "ok");
+                Some(value + expected.unwrap_or_default())
+            });
+            data.values.entry(name.to_owned()).or_default().push(aggregate(values, fold));
+        }
+        for kind in ErrorKind::ALL {
+            let values = seconds.iter().filter_map(|second| second.value(columns, kind.name()));
+            data.errors.entry(kind.name()).or_default().push(aggregate(values, Fold::Mean));
         }
     }
     let some = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
@@ -224,12 +298,22 @@ mod tests {
             Heat { time: 3.0, cell: 0, counts: "3:5".to_owned() },
         ];
         let heat: Vec<&Heat> = heat.iter().collect();
-        let data = cell_data(&series::columns(), &seconds, &heat, 3);
+        let mut tail = second(11.0, 2, 3.0, 70.0);
+        let started = series::columns().iter().position(|column| column == "started").unwrap();
+        tail.values[started - 5] = Some(0.0);
+        let seconds = [seconds, vec![&tail]].concat();
+        let busy = Second { label: "busy".to_owned(), ..second(9.0, 2, 10.0, 70.0) };
+        let seconds = [seconds, vec![&busy]].concat();
+        let figures = |label: &str| LabelFigures { label: label.to_owned(), ..Default::default() };
+        let (total, label) = (figures("TOTAL"), figures("busy"));
+        let data = cell_data(&series::columns(), &seconds, &heat, &[&total, &label], 3);
         assert_eq!(data.every, 4);
         assert_eq!((data.time, data.round), (vec![4.0, 7.0, 10.0], vec![1, 1, 2]));
+        assert_eq!(data.heat[0], [(3, 10), (4, 1)].into());
+        let [data, busy] = &data.labels[..] else { panic!("two labels") };
+        assert_eq!(busy.values["rate"], [None, None, Some(10.0)], "on the axis of all samples");
         assert_eq!(data.values["p99"], [Some(900.0), Some(5.0), Some(5.0)]);
         assert_eq!(data.values["rate"][0], Some(100.0));
-        assert_eq!(data.heat[0], [(3, 10), (4, 1)].into());
         assert_eq!(data.errors.keys().collect::<Vec<_>>(), [&"http_503"]);
         assert!(!data.values.contains_key("offered"), "nothing was seen of it");
     }

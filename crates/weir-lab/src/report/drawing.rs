@@ -3,10 +3,12 @@
 
 mod cases;
 mod matrix;
+mod ratios;
 mod rounds;
 
 pub(super) use cases::cases;
 pub(super) use matrix::matrix;
+pub(super) use ratios::{Ratio, height, ratios};
 pub(super) use rounds::rounds;
 
 /// Maps values to positions in a drawing.
@@ -28,6 +30,14 @@ impl Scale {
 /// A position with one decimal.
 fn px(position: f64) -> String {
     format!("{position:.1}")
+}
+
+/// A text of at most `most` characters.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Round numbers from `low` to `high`, about `count` of them, both ends included.

@@ -16,7 +16,7 @@ pub(super) type Column<'c, R> = (&'c str, &'c dyn Fn(&R) -> Markup);
 pub(super) fn table<R>(rows: &[R], columns: &[Column<'_, R>]) -> Markup {
     let class = |head: &str| head.starts_with('#').then_some("n");
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 thead {
                     tr {
@@ -50,14 +50,25 @@ pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.digits$}");
     let (integer, rest) = text.split_once('.').map_or((text.as_str(), ""), |(a, b)| (a, b));
     let (sign, integer) = integer.strip_prefix('-').map_or(("", integer), |integer| ("−", integer));
+    let grouped = grouped(integer);
+    if rest.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{rest}") }
+}
+
+/// Digits with a thin space between thousands.
+fn grouped(digits: &str) -> String {
     let mut grouped = String::new();
-    for (at, digit) in integer.chars().enumerate() {
-        if at > 0 && (integer.len() - at).is_multiple_of(3) {
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             grouped.push('\u{202f}');
         }
         grouped.push(digit);
     }
-    if rest.is_empty() { format!("{sign}{grouped}") } else { format!("{sign}{grouped}.{rest}") }
+    grouped
+}
+
+/// A count for display, thousands separated.
+pub(super) fn count(value: u64) -> String {
+    grouped(&value.to_string())
 }
 
 /// Milliseconds, or seconds or microseconds where they are easier to read.

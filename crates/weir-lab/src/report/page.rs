@@ -1,7 +1,7 @@
 //! The complete page.
 
-use super::html::{bytes, json, number, time};
-use super::{LIBRARY, data, drawing, tables};
+use super::html::{bytes, count, json, number, time};
+use super::{LIBRARY, bars, data, drawing, exports, sentence, tables};
 use crate::results::{Cell, Event, Run, StoredRun};
 use crate::verdict::Verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -54,8 +54,10 @@ fn body(stored: &StoredRun) -> Markup {
     let details = summary.cells.iter().take(MAX_DETAILED_CASES).enumerate();
     let sections = [
         ("cases", "Cases", Some(cases(stored))),
+        ("bars", "Bars", bars::bars(summary)),
         ("thresholds", "Thresholds", tables::thresholds(summary)),
         ("comparison", "Comparison with the baseline", comparison),
+        ("failures", "Failures", failures(&summary.cells)),
         ("matrix", "Levels of factors", drawing::matrix(&summary.cells)),
         ("time", "Over time", Some(over_time(stored))),
         (
@@ -65,6 +67,7 @@ fn body(stored: &StoredRun) -> Markup {
         ),
         ("validity", "Validity", Some(validity(stored))),
         ("environment", "Environment", Some(tables::environment(run))),
+        ("export", "Export", exports::table(&summary.exports)),
         ("events", "Events", events(&stored.events())),
         ("again", "Reproduction", Some(reproduction(run))),
     ];
@@ -89,13 +92,13 @@ fn header(stored: &StoredRun) -> Markup {
             }
             button id="theme" type="button" hidden { "Theme" }
         }
-        @if summary.verdict == Verdict::Quick || run.quick {
-            p.notice {
-                "This is a quick run with fewer cases and short rounds. Do not publish its figures."
+        div class={ "verdict " (summary.verdict.word().to_lowercase()) } {
+            p { (sentence::sentence(summary)) }
+            @if run.quick && summary.verdict != Verdict::Quick {
+                p.note { "This is a quick run with fewer cases and short rounds." }
             }
-        }
-        @if !summary.reasons.is_empty() {
-            div.reasons { (tables::list(&summary.reasons)) }
+            // The first reason is part of the sentence.
+            @if summary.reasons.len() > 1 { (tables::list(&summary.reasons[1..])) }
         }
         @if let [cell] = &summary.cells[..] { (tiles(cell)) }
     }
@@ -112,13 +115,13 @@ fn tiles(cell: &Cell) -> Markup {
         tiles.push(("Requests per second", number(spread.mean), note));
     }
     if let Some(open) = &cell.open {
-        let dropped = format!("{} dropped", open.dropped);
+        let dropped = format!("{} dropped", count(open.dropped));
         tiles.push(("Offered per second", number(open.offered), dropped));
     }
     let times = &total.response;
     tiles.push(("Median", time(times.p50), format!("mean {}", time(times.mean))));
     tiles.push(("99th percentile", time(times.p99), format!("largest {}", time(times.max))));
-    let failed = format!("{} of {}", number(total.failed() as f64), number(total.samples as f64));
+    let failed = format!("{} of {}", count(total.failed()), count(total.samples));
     tiles.push(("Errors", format!("{} %", number(100.0 * total.error_share())), failed));
     if total.decoded > total.body && total.body > 0 {
         let factor = total.decoded as f64 / total.body as f64;
@@ -140,7 +143,7 @@ fn cases(stored: &StoredRun) -> Markup {
     let sources = summary.sources();
     html! {
         @if summary.cells.len() > 1 {
-            (drawing::cases(&summary.cells).unwrap_or_default())
+            div.scroll.wide tabindex="0" { (drawing::cases(&summary.cells).unwrap_or_default()) }
             p.caption {
                 "Dot: mean. Thick line: its 95 % interval. Thin line: smallest to largest round."
                 @if !sources.is_empty() { " Upright mark: the published figure." }
@@ -175,6 +178,10 @@ fn over_time(stored: &StoredRun) -> Markup {
                 }
             }
         }
+        label.choose #labels hidden {
+            "Requests "
+            select id="label" {}
+        }
         p.caption {
             "Drag to zoom, double-click to reset. The charts share one time axis, in seconds since the "
             "start of the run. " span.key.measured {} "measured interval"
@@ -192,7 +199,7 @@ fn details((at, cell): (usize, &Cell)) -> Markup {
             (tables::list(&cell.reasons))
             @if let Some(rounds) = drawing::rounds(cell) {
                 h3 { "Rounds" }
-                (rounds)
+                div.scroll.wide tabindex="0" { (rounds) }
                 p.legend {
                     span.key.recorded {} "recorded "
                     span.key.warm {} "discarded: warm-up "
@@ -219,9 +226,29 @@ fn details((at, cell): (usize, &Cell)) -> Markup {
             (tables::list(&cell.remarks))
             h3 { "Labels" }
             (tables::labels(cell))
-            @if let Some(failures) = tables::failures(cell) { h3 { "Failures" } (failures) }
         }
     }
+}
+
+/// Failures of each case; `None` without any.
+fn failures(cells: &[Cell]) -> Option<Markup> {
+    let failures: Vec<(&Cell, Markup)> = cells
+        .iter()
+        .take(MAX_DETAILED_CASES)
+        .filter_map(|cell| Some((cell, tables::failures(cell)?)))
+        .collect();
+    (!failures.is_empty()).then(|| {
+        html! {
+            p.caption {
+                "By message, with one of the first requests of each. Times count from the start of the "
+                "round. Values of credentials are replaced by ***."
+            }
+            @for (cell, failures) in failures {
+                @if !cell.name.is_empty() { h3 { (cell.name) } }
+                (failures)
+            }
+        }
+    })
 }
 
 fn validity(stored: &StoredRun) -> Markup {
@@ -242,11 +269,11 @@ fn events(events: &[Event]) -> Option<Markup> {
         html! {
             details {
                 summary { (events.len()) " events" }
-                table {
+                div.scroll tabindex="0" { table {
                     @for event in events.iter().take(MAX_LISTED_EVENTS) {
                         tr { td.n { (format_args!("{:.1} s", event.time)) } td { (event.text) } }
                     }
-                }
+                } }
                 @if unlisted > 0 { p { (unlisted) " more are in " code { "events.jsonl" } "." } }
             }
         }

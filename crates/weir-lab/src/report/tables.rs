@@ -1,6 +1,6 @@
 //! The tables of a report.
 
-use super::html::{Column, bytes, number, table, time};
+use super::html::{Column, bytes, count, number, table, time};
 use crate::figures::LabelFigures;
 use crate::results::{
     Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Open, Run, Server, Summary,
@@ -33,17 +33,23 @@ fn probability(p: f64) -> String {
     if p < 1e-4 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
+/// The name of a case; a run may have only one, without a name.
+fn case_name(name: &str) -> &str {
+    if name.is_empty() { "all" } else { name }
+}
+
 /// The table of cases.
 pub(super) fn cases(summary: &Summary) -> Markup {
     let any = |of: fn(&Cell) -> bool| summary.cells.iter().any(of);
     let published = |cell: &Cell| published_figures(summary, cell);
-    let columns: [(bool, Column<'_, Cell>); 14] = [
-        (true, ("Case", &|cell| cell.name.render())),
+    let columns: [(bool, Column<'_, Cell>); 15] = [
+        (true, ("Case", &|cell| case_name(&cell.name).render())),
         (true, ("Verdict", &|cell| badge(cell.verdict))),
         (
             any(|cell| cell.offered.is_some()),
             ("#Offered/s", &|cell| or_dash(cell.offered.map(number))),
         ),
+        (any(|cell| cell.capacity.is_some()), ("#Highest load (95 % interval)", &capacity)),
         (true, ("#Requests/s", &|cell| rate(cell, |spread| spread.mean))),
         // Short runs have no interval.
         (any(|cell| cell.interval.is_some()), ("#95 % interval", &|cell| interval(cell.interval))),
@@ -59,6 +65,15 @@ pub(super) fn cases(summary: &Summary) -> Markup {
     ];
     let shown = columns.into_iter().filter_map(|(shown, column)| shown.then_some(column));
     table(&summary.cells, &shown.collect::<Vec<_>>())
+}
+
+/// The highest load of a search.
+fn capacity(cell: &Cell) -> Markup {
+    or_dash(cell.capacity.as_ref().map(|found| {
+        let prefix = if found.at_least { "≥ " } else { "" };
+        let range = |range: Interval| format!(" ({} to {})", number(range.low), number(range.high));
+        format!("{prefix}{}{}", found.load, found.interval.map(range).unwrap_or_default())
+    }))
 }
 
 fn rate(cell: &Cell, of: fn(&Spread) -> f64) -> Markup {
@@ -109,8 +124,8 @@ pub(super) fn labels(cell: &Cell) -> Markup {
         &cell.labels,
         &[
             ("Label", &|figures| figures.label.render()),
-            ("#Samples", &|figures| number(figures.samples as f64).render()),
-            ("#Failed", &|figures| number(figures.failed() as f64).render()),
+            ("#Samples", &|figures| count(figures.samples).render()),
+            ("#Failed", &|figures| count(figures.failed()).render()),
             ("#Requests/s", &|figures| number(figures.throughput).render()),
             ("#Mean", &|figures| time(figures.response.mean).render()),
             ("#p50", &|figures| time(figures.response.p50).render()),
@@ -130,38 +145,62 @@ pub(super) fn labels(cell: &Cell) -> Markup {
     )
 }
 
-/// Failures of a case by kind, and its first failed samples; `None` without any.
+/// Failures of a case: their messages, most frequent first, with an example each. `None` without any.
 pub(super) fn failures(cell: &Cell) -> Option<Markup> {
     let total = cell.total().filter(|total| total.failed() > 0);
     if total.is_none() && cell.failures.is_empty() {
         return None;
     }
-    let kinds = |total: &LabelFigures| {
-        let kinds: Vec<_> = total.errors.iter().filter(|(_, count)| **count > 0).collect();
-        let all = total.samples.max(1) as f64;
-        table(
-            &kinds,
-            &[
-                ("Failure", &|(kind, _)| kind.render()),
-                ("#Samples", &|(_, count)| number(**count as f64).render()),
-                ("#Share", &|(_, count)| percent(**count as f64 / all).render()),
-            ],
-        )
-    };
-    let status = |failure: &Failure| (failure.status > 0).then(|| failure.status.to_string());
-    let columns: [Column<'_, Failure>; 7] = [
-        ("First samples", &|failure| failure.kind.render()),
-        ("Label", &|failure| failure.label.render()),
-        ("#At", &|failure| format!("{:.3} s", failure.at).render()),
-        ("#Status", &|failure| or_dash(status(failure))),
-        ("Error", &|failure| failure.message.render()),
-        ("URL", &|failure| html! { code { (failure.url) } }),
-        ("Body", &|failure| html! { code { (failure.body) } }),
-    ];
+    let samples = total.map_or(0, |total| total.samples);
+    let mut groups: Vec<&Failure> = cell.failures.iter().collect();
+    groups.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+    let ungrouped = total
+        .map_or(0, LabelFigures::failed)
+        .saturating_sub(groups.iter().map(|failure| failure.count).sum());
     Some(html! {
-        @if let Some(total) = total { (kinds(total)) }
-        @if !cell.failures.is_empty() { (table(&cell.failures, &columns)) }
+        @for failure in groups { (self::failure(failure, samples)) }
+        @if ungrouped > 0 && !cell.failures.is_empty() {
+            p { (count(ungrouped)) " more failures have other messages." }
+        }
     })
+}
+
+/// Failed samples with the same message.
+fn failure(failure: &Failure, samples: u64) -> Markup {
+    let share = failure.count as f64 / samples.max(1) as f64;
+    let (first, last) = (format!("{:.1}", failure.first), format!("{:.1}", failure.last));
+    html! {
+        details.failure {
+            summary {
+                strong { (count(failure.count)) } " × " code { (failure.kind) } " "
+                @if !failure.message.is_empty() { (failure.message) " " }
+                span.note {
+                    "in " (failure.label)
+                    @if samples > 0 { " · " (percent(share)) " of all samples" }
+                    @if first == last { " · at " (first) " s" }
+                    @else { " · from " (first) " s to " (last) " s" }
+                }
+            }
+            @if !failure.url.is_empty() { p { code { (failure.url) } } }
+            div.exchange {
+                (message("Request", &failure.request, "Nothing was sent."))
+                (message("Response", &failure.response, match failure.status {
+                    0 => "No response arrived.",
+                    _ => "The response was not kept.",
+                }))
+            }
+        }
+    }
+}
+
+fn message(title: &str, text: &str, missing: &str) -> Markup {
+    html! {
+        div {
+            h4 { (title) }
+            @if text.is_empty() { p.note { (missing) } }
+            @else { pre { code { (text) } } }
+        }
+    }
 }
 
 /// A threshold, its case, whether it is met, and the measured value.
@@ -216,10 +255,12 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
             }))
         };
     let p99 = |cell: &CellComparison| {
-        or_dash(cell.p99().map(|p99| format!("{} → {}", time(p99.before), time(p99.after))))
+        // A case without recorded rounds has none.
+        let p99 = cell.p99().filter(|p99| p99.before > 0.0 && p99.after > 0.0);
+        or_dash(p99.map(|p99| format!("{} → {}", time(p99.before), time(p99.after))))
     };
     let columns: [Column<'_, CellComparison>; 9] = [
-        ("Case", &|cell| cell.name.render()),
+        ("Case", &|cell| case_name(&cell.name).render()),
         ("Judgement", &|cell| {
             let judgement = cell.judgement.word();
             html! { span class={ "judgement " (judgement) } { (judgement) } }
@@ -240,7 +281,7 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
     html! {
         p {
             "Before: " code { (found.before) } ". After: " code { (found.after) } ". A case is worse if "
-            "its throughput fell by more than " (percent(found.margin)) " and the interval of the "
+            "its throughput fell by more than " (format_args!("{} %", 100.0 * found.margin)) " and the interval of the "
             "ratio excludes 1. A case is the same if the whole interval lies within this margin."
         }
         (table(&found.cells, &columns))
@@ -266,15 +307,15 @@ pub(super) fn validity(summary: &Summary) -> Markup {
     table(
         &summary.cells,
         &[
-            ("Case", &|cell| cell.name.render()),
-            ("#Requests", &|cell| number(samples(cell) as f64).render()),
+            ("Case", &|cell| case_name(&cell.name).render()),
+            ("#Requests", &|cell| count(samples(cell)).render()),
             ("#Window", &|cell| html! { (number(cell.window)) " s" }),
             ("#Generator CPU per request", &|cell| {
                 html! { (number(cell.generator.cpu_us)) " µs" }
             }),
             ("#Busiest generator loop", &|cell| percent(cell.generator.busiest).render()),
             ("#Send lag p99", &|cell| of_open(cell, |open| time(open.send_lag.p99))),
-            ("#Dropped", &|cell| of_open(cell, |open| number(open.dropped as f64))),
+            ("#Dropped", &|cell| of_open(cell, |open| count(open.dropped))),
             ("#Server CPU per request", &|cell| {
                 of_server(cell, |server| Some(format!("{} µs", number(server.cpu_us))))
             }),

@@ -1,6 +1,8 @@
 //! The results folder: written during a run, read by comparison and report.
 
-use super::{Event, RoundContext, Run, ServerRow, Summary, hlog, jmeter, junit, series, table};
+use super::{
+    Event, RoundContext, Run, ServerRow, Summary, ci_summary, hlog, jmeter, junit, series, table,
+};
 use crate::program::Label;
 use crate::record::{Interval, histogram};
 use crate::tables::Report;
@@ -157,7 +159,7 @@ impl Folder {
     pub fn finish(mut self, run: &Run, summary: &Summary) -> Result<PathBuf, FolderError> {
         self.flush()?;
         write_json(&self.path.join("run.json"), run)?;
-        write_summary(&self.path, summary)?;
+        write_summary(&self.path, run, summary)?;
         Ok(self.path)
     }
 
@@ -233,6 +235,14 @@ impl StoredRun {
         Ok(Self { path: path.to_owned(), run, summary })
     }
 
+    /// Writes all forms of the summary again, except the report.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn rewrite(&self) -> Result<(), FolderError> {
+        write_summary(&self.path, &self.run, &self.summary)
+    }
+
     /// Reads `events.jsonl`; invalid lines are skipped.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
@@ -245,15 +255,16 @@ impl StoredRun {
 ///
 /// # Errors
 /// A file cannot be written.
-fn write_summary(path: &Path, summary: &Summary) -> Result<(), FolderError> {
+fn write_summary(path: &Path, run: &Run, summary: &Summary) -> Result<(), FolderError> {
     write_json(&path.join("summary.json"), summary)?;
+    write_file(path.join("summary.md"), |out| ci_summary::write(out, run, summary))?;
     write_file(path.join("summary.csv"), |out| table::write(out, summary))?;
     for (name, report) in
         [("summary-report.csv", Report::Summary), ("aggregate-report.csv", Report::Aggregate)]
     {
         write_file(path.join(name), |out| jmeter::write(out, summary, report))?;
     }
-    write_file(path.join("junit.xml"), |out| junit::write(out, summary))
+    write_file(path.join("junit.xml"), |out| junit::write(out, run, summary))
 }
 
 fn write_file<E: Into<io::Error>>(

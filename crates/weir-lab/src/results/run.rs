@@ -9,6 +9,9 @@ use std::fs;
 pub struct Run {
     /// Version of the folder's format: 1.
     pub lab: u32,
+    /// Identifies the run in exported metrics.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Name of the scenario, suite or plan.
     pub name: String,
     /// Start, RFC 3339.

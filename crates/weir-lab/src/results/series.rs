@@ -9,6 +9,7 @@
 //! `heat.csv` has counts of the response times of each second by range: `bucket` n is from
 //! 10^(n/10) to 10^((n+1)/10) microseconds.
 
+use crate::figures::ranges;
 use crate::program::Label;
 use crate::protocol::Stage;
 use crate::record::{Interval, Tally};
@@ -138,10 +139,8 @@ pub(super) fn heat(second: &Interval, transactions: &[Label]) -> String {
     let mut counts = [0_u64; BUCKETS];
     let is_request = |at: &usize| !transactions.iter().any(|label| label.0 as usize == *at);
     for (_, tally) in second.labels.iter().enumerate().filter(|(at, _)| is_request(at)) {
-        for value in tally.response().iter_recorded() {
-            let microseconds = (value.value_iterated_to() as f64 / 1e3).max(1.0);
-            let bucket = (10.0 * microseconds.log10()) as usize;
-            counts[bucket.min(BUCKETS - 1)] += value.count_since_last_iteration();
+        for (bucket, count) in ranges(tally.response(), 10.0) {
+            counts[bucket.min(BUCKETS - 1)] += count;
         }
     }
     let some = counts.iter().enumerate().filter(|(_, count)| **count > 0);

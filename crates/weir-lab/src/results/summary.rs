@@ -1,11 +1,12 @@
 //! `summary.json`: the result.
 
-use super::{Comparison, Published};
-use crate::engine::RateStep;
+use super::{AgentFigures, BarOutcome, BarResult, Comparison, ExportFigures, History, Published};
+use crate::engine::{Capacity, LoadStep};
 use crate::figures::{LabelFigures, Times};
 use crate::protocol::fixed::Fixed;
 use crate::protocol::{LoggedRound, Outcome};
-use crate::record::FirstError;
+use crate::record::FailureGroup;
+use crate::redaction;
 use crate::stats::{Effects, Interval, Spread};
 use crate::threshold::ThresholdResult;
 use crate::validity::Violation;
@@ -32,9 +33,18 @@ pub struct Summary {
     /// Effects of the factors, if the run has exactly two with two levels each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effects: Option<FactorEffects>,
+    /// Comparisons of contenders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bars: Vec<BarResult>,
     /// Comparison with a baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
+    /// Comparison with earlier runs of the same scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// Receivers of metrics during the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exports: Vec<ExportFigures>,
 }
 
 /// One case: one point of the matrix.
@@ -82,19 +92,25 @@ pub struct Cell {
     /// Rates of an open model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Open>,
-    /// Rate steps of `find-max`.
+    /// The highest load that meets the objective of `find-max` or `steps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// Steps of `find-max` or `steps`.
     #[serde(default, rename = "holds", skip_serializing_if = "Vec::is_empty")]
-    pub rate_steps: Vec<RateStep>,
+    pub load_steps: Vec<LoadStep>,
     /// Resources of the generator.
     #[serde(default)]
     pub generator: Generator,
+    /// Agents of the last round, if several generators made the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentFigures>,
     /// Resources of the server, if observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
     /// Thresholds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdResult>,
-    /// First failed samples of each kind.
+    /// Failed samples by message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
     /// Published figures of this case.
@@ -136,8 +152,74 @@ pub struct RoundFigures {
     pub number: usize,
     /// Requests per second.
     pub throughput: f64,
+    /// Share of failed requests.
+    #[serde(default)]
+    pub errors: f64,
     /// Response times.
     pub response: Times,
+    /// Response times of each kind of request by its name, if there are several and contenders are
+    /// compared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Times>,
+    /// Counters of the server for each request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, f64>,
+    /// Resources, if measured for each round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+}
+
+/// Resources used in a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPU time of the server's processes per request, in microseconds: user and system time, child
+    /// processes included.
+    pub cpu_us: Option<f64>,
+    /// Largest resident memory of the server's processes, in bytes.
+    pub memory: Option<u64>,
+    /// Idle share of the server's cores; `None` unless its processes are pinned.
+    pub idle: Option<f64>,
+    /// Cores used by the backend.
+    pub backend: Option<f64>,
+    /// CPU time of the load generator per request, in microseconds.
+    pub generator_cpu_us: f64,
+    /// Cores used by other programs of the machine.
+    pub others: f64,
+    /// Share of the machine's time taken by its hypervisor.
+    pub steal: f64,
+    /// Memory of the server's processes without that of files at the end, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_memory: Option<u64>,
+    /// Bytes per request that the server's data folder grew by, with its deferred work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<f64>,
+    /// Largest number of open descriptors of the server's processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<u64>,
+    /// Largest resident memory of the load generator, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_memory: Option<u64>,
+    /// Milliseconds from the start of the server until it was ready, if it was started for the round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<f64>,
+    /// CPU time per request of the server's threads with the name in `observe.thread`, in
+    /// microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_cpu_us: Option<f64>,
+    /// The round with the deferred work of the server, if the Lab waited for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Drained>,
+}
+
+/// A round with the deferred work of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Drained {
+    /// Milliseconds from the end of the load until the server was idle.
+    pub ms: f64,
+    /// CPU time of the server per request, in microseconds, until then.
+    pub cpu_us: f64,
+    /// Requests per second of the time until then.
+    pub throughput: f64,
 }
 
 /// Rates of an open model.
@@ -171,25 +253,39 @@ pub struct Server {
     pub busiest: Option<f64>,
     /// Largest resident memory, in bytes.
     pub memory: u64,
+    /// Idle share of its cores, if its processes are pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<f64>,
 }
 
-/// A failed sample, one of the first of its kind.
+/// Failed samples with the same label, kind and message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its label.
+    /// Their label.
     pub label: String,
-    /// Its kind.
+    /// Their kind.
     pub kind: String,
-    /// Seconds since the round started.
-    pub at: f64,
-    /// Status; 0 without a response.
-    pub status: u16,
-    /// The error.
+    /// The failed check, the error, or the reason phrase of the response.
     pub message: String,
-    /// The URL.
+    /// Number of samples.
+    #[serde(default)]
+    pub count: u64,
+    /// End of the first sample, in seconds since the round started.
+    #[serde(alias = "at")]
+    pub first: f64,
+    /// End of the last sample.
+    #[serde(default)]
+    pub last: f64,
+    /// Status of the example; 0 without a response.
+    pub status: u16,
+    /// URL of the example.
     pub url: String,
-    /// Beginning of the body of the response.
-    pub body: String,
+    /// Head and beginning of the body of the example's request, without secrets.
+    #[serde(default)]
+    pub request: String,
+    /// Likewise of the example's response.
+    #[serde(default, alias = "body")]
+    pub response: String,
 }
 
 /// Effects of two factors.
@@ -204,18 +300,21 @@ pub struct FactorEffects {
 }
 
 impl Failure {
-    /// A failed sample for the report.
+    /// A group of failed samples for the report.
     #[must_use]
-    pub fn new(error: &FirstError, names: &[String]) -> Self {
-        let label = names.get(error.label.0 as usize).cloned().unwrap_or_default();
+    pub fn new(group: &FailureGroup, names: &[String]) -> Self {
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
         Self {
-            label,
-            kind: error.kind.name().to_owned(),
-            at: error.at as f64 / 1e9,
-            status: error.status,
-            message: error.message.clone(),
-            url: error.url.clone(),
-            body: error.body.clone(),
+            label: names.get(group.label.0 as usize).cloned().unwrap_or_default(),
+            kind: group.kind.name().to_owned(),
+            message: redaction::message(&group.message),
+            count: group.count,
+            first: seconds(group.first),
+            last: seconds(group.last),
+            status: group.example.status,
+            url: redaction::parameters(&group.example.url),
+            request: redaction::exchange(&group.example.request),
+            response: redaction::exchange(&group.example.response),
         }
     }
 }
@@ -255,6 +354,11 @@ impl Summary {
                 let prefix = if several { format!("{}: ", cell.name) } else { String::new() };
                 self.reasons.push(format!("{prefix}{reason}"));
             }
+        }
+        let missed = self.bars.iter().filter(|bar| bar.outcome == BarOutcome::Missed);
+        for bar in missed {
+            self.verdict = self.verdict.max(Verdict::Fail);
+            self.reasons.push(format!("{} is missed: {}", bar.name(), bar.found()));
         }
         if let Some(comparison) = &self.comparison {
             self.reasons.extend(comparison.reasons());
@@ -300,6 +404,11 @@ impl Summary {
             "throughput": if window > 0.0 { samples as f64 / window } else { 0.0 },
             "percentiles": percentiles(totals().next()),
         });
+        if let [cell] = &self.cells[..]
+            && let Some(capacity) = &cell.capacity
+        {
+            line["capacity"] = serde_json::json!(capacity);
+        }
         if self.cells.len() > 1 {
             line["cells"] = self.cells.iter().map(cell_line).collect();
         }
@@ -325,13 +434,14 @@ fn cell_line(cell: &Cell) -> serde_json::Value {
         "throughput": cell.throughput.map(|spread| spread.mean),
         "interval": cell.interval,
         "percentiles": percentiles(cell.total()),
+        "capacity": cell.capacity,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::StepVerdict;
+    use crate::engine::{SearchedLoad, StepVerdict};
     use crate::protocol::{LoggedRound, ProtocolResult, RoundSize, RoundUse};
     use crate::stats::WarmUpTrend;
 
@@ -362,8 +472,9 @@ mod tests {
             found: "2.5/s".to_owned(),
             about_errors: false,
         };
-        let step = RateStep {
-            rate: 100.0,
+        let step = LoadStep {
+            load: SearchedLoad::Rate(100.0),
+            search: 1,
             achieved: 99.0,
             errors: 0.0,
             dropped: 0,
@@ -373,7 +484,7 @@ mod tests {
         };
         let cell = Cell {
             violations: vec![Violation::Stalled { seconds: 1.0, of: 2.0 }],
-            rate_steps: vec![step],
+            load_steps: vec![step],
             thresholds: vec![threshold],
             rounds: vec![round],
             protocol: Some(outcome),

@@ -14,8 +14,22 @@ type Row<'r> = (&'r str, &'r Cell, &'r LabelFigures);
 /// A column: its name, and its value in a row.
 type Column = (&'static str, fn(Row<'_>) -> String);
 
+/// Columns of searches for the highest load, after the others.
+const OF_SEARCHES: [Column; 4] = [
+    ("Highest Load", |(_, cell, _)| or_empty(cell.capacity.as_ref().map(|c| two(c.load.value())))),
+    ("Unit of the Highest Load", |(_, cell, _)| {
+        or_empty(cell.capacity.as_ref().map(|c| c.load.unit()))
+    }),
+    ("Highest Load, Lower End of 95 % Interval", |(_, cell, _)| {
+        or_empty(cell.capacity.as_ref().and_then(|c| c.interval).map(|found| two(found.low)))
+    }),
+    ("Highest Load, Upper End of 95 % Interval", |(_, cell, _)| {
+        or_empty(cell.capacity.as_ref().and_then(|c| c.interval).map(|found| two(found.high)))
+    }),
+];
+
 /// The columns, in order.
-const COLUMNS: [Column; 24] = [
+const COLUMNS: [Column; 27] = [
     ("Scenario Name", |(name, ..)| name.to_owned()),
     ("Heap Size", |(_, cell, _)| or_empty(cell.attributes.heap.as_ref())),
     ("Concurrent Users", |(_, cell, _)| or_empty(cell.attributes.users)),
@@ -43,6 +57,16 @@ const COLUMNS: [Column; 24] = [
     ("Received (KB/sec)", |(_, cell, figures)| rate(figures.received, cell)),
     ("Sent (KB/sec)", |(_, cell, figures)| rate(figures.sent, cell)),
     ("GC Throughput (%)", |(_, cell, _)| or_empty(cell.attributes.gc_throughput.map(two))),
+    // These are not WSO2's.
+    ("Server CPU per Request (µs)", |(_, cell, _)| {
+        or_empty(cell.server.as_ref().map(|server| two(server.cpu_us)))
+    }),
+    ("Server Memory (Bytes)", |(_, cell, _)| {
+        or_empty(cell.server.as_ref().map(|server| server.memory))
+    }),
+    ("Server Idle (%)", |(_, cell, _)| {
+        or_empty(cell.server.as_ref().and_then(|server| Some(two(100.0 * server.idle?))))
+    }),
 ];
 
 fn or_empty(value: Option<impl ToString>) -> String {
@@ -64,11 +88,13 @@ fn rate(bytes: u64, cell: &Cell) -> String {
 /// The output cannot be written.
 pub fn write(out: impl Write, summary: &Summary) -> csv::Result<()> {
     let mut table = csv::Writer::from_writer(out);
-    table.write_record(COLUMNS.map(|(name, _)| name))?;
+    let searches = summary.cells.iter().any(|cell| cell.capacity.is_some());
+    let columns = || COLUMNS.iter().chain(OF_SEARCHES.iter().filter(|_| searches));
+    table.write_record(columns().map(|(name, _)| *name))?;
     for cell in &summary.cells {
         for figures in &cell.labels {
             let row = (summary.name_of(cell), cell, figures);
-            table.write_record(COLUMNS.map(|(_, value)| value(row)))?;
+            table.write_record(columns().map(|(_, value)| value(row)))?;
         }
     }
     Ok(table.flush()?)
@@ -77,8 +103,10 @@ pub fn write(out: impl Write, summary: &Summary) -> csv::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::{Capacity, SearchedLoad};
     use crate::figures::Times;
     use crate::results::CaseAttributes;
+    use crate::stats::Interval;
 
     #[test]
     fn a_row_as_in_the_published_tables() {
@@ -113,7 +141,27 @@ mod tests {
             ),
             "{row}"
         );
-        assert!(row.ends_with(",240.50,0.00,1000.00,0.00,"), "{row}");
+        assert!(row.ends_with(",240.50,0.00,1000.00,0.00,,,,"), "{row}");
         assert_eq!(text.lines().count(), 2);
+    }
+
+    #[test]
+    fn the_highest_number_of_users_is_in_columns_of_its_own() {
+        let capacity = Capacity {
+            load: SearchedLoad::Users(420),
+            interval: Some(Interval { low: 410.0, high: 435.5 }),
+            searches: 3,
+            confirmed: true,
+            at_least: false,
+        };
+        let labels = vec![LabelFigures { label: "echo".to_owned(), ..LabelFigures::default() }];
+        let cell = Cell { labels, capacity: Some(capacity), ..Cell::default() };
+        let summary = Summary { cells: vec![cell], ..Summary::default() };
+        let mut out = Vec::new();
+        write(&mut out, &summary).expect("memory");
+        let text = String::from_utf8(out).expect("text");
+        let row = text.lines().nth(1).expect("a row");
+        assert!(row.ends_with(",420.00,users,410.00,435.50"), "{row}");
+        assert_eq!(text.lines().next().map(|head| head.matches("Highest Load").count()), Some(4));
     }
 }

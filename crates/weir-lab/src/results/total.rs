@@ -6,9 +6,6 @@ use crate::record::{Interval, Tally};
 use crate::validity::Evidence;
 use std::time::Duration;
 
-/// Largest number of failed samples.
-const MAX_SAMPLES: usize = 100;
-
 /// Figures of several seconds.
 #[derive(Clone, Debug)]
 pub struct Total {
@@ -46,7 +43,6 @@ impl Total {
 
     fn add_interval(&mut self, interval: &Interval) {
         self.sum.add(interval, false);
-        self.sum.first_errors.truncate(MAX_SAMPLES);
     }
 
     /// Ends a round whose measured time starts `from` nanoseconds after its start (0, or the end of
@@ -86,6 +82,12 @@ impl Total {
     #[must_use]
     pub fn window(&self) -> f64 {
         self.window
+    }
+
+    /// Requests per second.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        LabelFigures::new("", &self.all(), self.window).throughput
     }
 
     /// The total without excluded labels.

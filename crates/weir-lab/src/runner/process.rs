@@ -16,6 +16,12 @@ use std::time::{Duration, Instant};
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval of checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of checks of a process that has just started, so that its start is timed exactly.
+const START_POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Time of these checks.
+const START_POLL_TIME: Duration = Duration::from_millis(500);
+/// Largest output of another load generator.
+const MAX_OUTPUT_BYTES: u64 = 4 << 20;
 /// Bytes of the end of its output in messages about a failed start.
 const LOG_TAIL_BYTES: u64 = 600;
 
@@ -80,7 +86,7 @@ impl Process {
         control: &Control,
         mut ready: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, String> {
-        let deadline = Instant::now() + timeout;
+        let start = Instant::now();
         loop {
             if let Some(found) = ready(self) {
                 return Ok(found);
@@ -91,11 +97,13 @@ impl Process {
             if control.is_stopped() {
                 return Err("interrupted".to_owned());
             }
-            if Instant::now() >= deadline {
+            let waited = start.elapsed();
+            if waited >= timeout {
                 let seconds = timeout.as_secs_f64();
                 return Err(self.with_log_tail(&format!("it was not ready within {seconds} s")));
             }
-            std::thread::sleep(POLL_INTERVAL);
+            let is_new = waited < START_POLL_TIME;
+            std::thread::sleep(if is_new { START_POLL_INTERVAL } else { POLL_INTERVAL });
         }
     }
 
@@ -133,6 +141,69 @@ impl Process {
     }
 }
 
+/// Runs a program to its end and returns its output.
+pub(super) fn run_to_end(
+    mut command: Command,
+    timeout: Duration,
+    control: &Control,
+) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let wrong = |error: std::io::Error| format!("{program}: {error}");
+    let output = tempfile().map_err(wrong)?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().map_err(wrong)?)
+        .stderr(output.try_clone().map_err(wrong)?)
+        .process_group(0)
+        .spawn()
+        .map_err(wrong)?;
+    let deadline = Instant::now() + timeout;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(wrong)? {
+            break status;
+        }
+        if control.is_stopped() || Instant::now() >= deadline {
+            end_group(&mut child);
+            let seconds = timeout.as_secs_f64();
+            let why = format!("{program} did not end within {seconds} s");
+            return Err(with_tail(&why, &tail(output).unwrap_or_default()));
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    };
+    if !status.success() {
+        let why = format!("{program} ended with {status}");
+        return Err(with_tail(&why, &tail(output).unwrap_or_default()));
+    }
+    let mut bytes = Vec::new();
+    let mut output = output;
+    output.seek(SeekFrom::Start(0)).map_err(wrong)?;
+    output.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes).map_err(wrong)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Kills a program and the programs that it has started.
+fn end_group(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // The program may have ended in the meantime.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+/// A message with the end of an output.
+fn with_tail(why: &str, tail: &str) -> String {
+    match tail {
+        "" => format!("{why}; it printed nothing"),
+        tail => format!("{why}; its output ends with: {tail}"),
+    }
+}
+
+/// A file in memory.
+fn tempfile() -> std::io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::memfd_create("output", flags)?))
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.stop();
@@ -155,18 +226,20 @@ fn listen_to(stdout: std::process::ChildStdout, mut log: File) -> Receiver<Value
     events
 }
 
-/// The last lines of a file, joined.
+/// The last lines of a log, joined.
 fn log_tail(path: &Path) -> String {
-    let read = || -> std::io::Result<String> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let text = read().unwrap_or_default();
-    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" | ")
+    File::open(path).and_then(tail).unwrap_or_default()
+}
+
+/// The last lines of a file, joined.
+fn tail(mut file: File) -> std::io::Result<String> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text.split('\n').map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.collect::<Vec<_>>().join(" | "))
 }
 
 #[cfg(test)]
@@ -198,6 +271,22 @@ mod tests {
             std::thread::sleep(POLL_INTERVAL);
         }
         assert!(std::fs::read_to_string(&log).unwrap().starts_with("noise\n"));
+    }
+
+    #[test]
+    fn a_command_that_fails_or_does_not_end_has_its_output_as_the_reason() {
+        let run = |script: &str, timeout| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            run_to_end(command, timeout, &Control::default())
+        };
+        let long = Duration::from_secs(30);
+        assert_eq!(run("echo well", long), Ok("well\n".to_owned()));
+        let why = run("echo first; echo no such curve >&2; exit 3", long).unwrap_err();
+        assert!(why.contains("exit status: 3") && why.contains("first | no such curve"), "{why}");
+        let why = run("echo slow; sleep 60", Duration::from_millis(100)).unwrap_err();
+        assert_eq!(why, "sh did not end within 0.1 s; its output ends with: slow");
+        assert!(run("exit 1", long).unwrap_err().ends_with("it printed nothing"));
     }
 
     #[test]

@@ -1,20 +1,31 @@
 //! Servers under test: one for each case, with its own port and data folder.
 
-use super::placeholders::{DATA, PORT, Placeholders, free_port};
+use super::affinity::Pinned;
+use super::placeholders::{
+    Address, DATA, PORT, Placeholders, absolute, free_port, local, named_ports,
+};
+use super::prepare;
 use super::process::Process;
 use crate::engine::Control;
 use crate::observe::{is_ready, listening_on};
-use crate::program::Origin;
+use crate::program::{Origin, Program};
 use crate::scenario::{Cell, Restart, Server, Start};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use weir_document::document::Document;
 use weir_document::draft::Node;
+
+/// Name of the port of weir's admin listener, if it has to be known before the start.
+const ADMIN: &str = "admin";
 
 /// Identity of a server: cells with the same key share a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
+    /// The contender that has the server.
+    owner: Option<String>,
+    server: Server,
     sets: Vec<(String, String)>,
     env: Vec<(String, String)>,
     args: Vec<String>,
@@ -26,6 +37,8 @@ pub(super) struct Key {
 pub(super) fn key(server: &Server, index: usize, cell: &Cell) -> Key {
     let all = |one: &[(String, String)], more: &[(String, String)]| [one, more].concat();
     Key {
+        owner: cell.contender.as_ref().map(|contender| contender.owner.clone()),
+        server: server.clone(),
         sets: all(&server.sets, &cell.sets),
         env: all(&server.env, &cell.env),
         args: cell.args.clone(),
@@ -36,8 +49,14 @@ pub(super) fn key(server: &Server, index: usize, cell: &Cell) -> Key {
 /// A running server.
 #[derive(Clone, Debug)]
 pub(super) struct RunningServer {
+    /// Ports by their names; of weir, the numbers of its listeners.
+    pub(super) ports: Vec<(String, u16)>,
+    /// Cores of its processes; all if empty.
+    pub(super) cores: Vec<usize>,
     /// Its origin.
     pub(super) origin: Origin,
+    /// Origins of weir's further listeners and of its admin listener: as configured, and in fact.
+    others: Vec<(Origin, Origin)>,
     /// weir's admin listener.
     pub(super) admin: Option<SocketAddr>,
     /// Its processes, if on this machine.
@@ -46,13 +65,41 @@ pub(super) struct RunningServer {
     pub(super) data: Option<PathBuf>,
     /// Only the Lab sends requests to it.
     pub(super) is_own: bool,
+    /// Time from its start until it was ready, if it is started for each round.
+    pub(super) start: Option<Duration>,
 }
 
 impl RunningServer {
     /// A server that the Lab did not start.
     pub(super) fn existing_server(origin: Origin) -> Self {
         let pids = if origin.is_loopback() { listening_on(origin.port) } else { Vec::new() };
-        Self { origin, admin: None, pids, data: None, is_own: false }
+        let (ports, cores, others) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            ports,
+            cores,
+            origin,
+            others,
+            admin: None,
+            pids,
+            data: None,
+            is_own: false,
+            start: None,
+        }
+    }
+
+    /// Sends the requests of a program to this server instead of `base`, and those to the other
+    /// configured ports of weir to the ports in fact. Returns whether there is one of the latter.
+    pub(super) fn retarget(&self, program: &mut Program, base: &Origin) -> bool {
+        program.retarget(base, &self.origin);
+        self.others.iter().map(|(from, to)| program.retarget(from, to)).sum::<usize>() > 0
+    }
+
+    /// The server with the port that a contender is loaded at.
+    pub(super) fn at_port(mut self, name: Option<&str>) -> Result<Self, String> {
+        let Some(name) = name else { return Ok(self) };
+        let port = self.ports.iter().find(|(known, _)| known == name);
+        self.origin.port = port.ok_or_else(|| format!("it has no port `{name}`"))?.1;
+        Ok(self)
     }
 }
 
@@ -61,6 +108,8 @@ impl RunningServer {
 pub(super) struct Servers {
     weir: PathBuf,
     folder: PathBuf,
+    /// Of all servers.
+    shared: PathBuf,
     base: Origin,
     running: Vec<(Key, Process, RunningServer)>,
     /// Number of started servers.
@@ -69,9 +118,9 @@ pub(super) struct Servers {
 
 impl Servers {
     /// No server yet. Started servers replace `base`.
-    pub(super) fn new(weir: &Path, folder: &Path, base: Origin) -> Self {
-        let (weir, folder) = (weir.to_owned(), folder.to_owned());
-        Self { weir, folder, base, running: Vec::new(), started: 0 }
+    pub(super) fn new(weir: &Path, folder: &Path, shared: &Path, base: Origin) -> Self {
+        let (weir, folder, shared) = (weir.to_owned(), folder.to_owned(), shared.to_owned());
+        Self { weir, folder, shared, base, running: Vec::new(), started: 0 }
     }
 
     /// The running server with this key.
@@ -87,6 +136,11 @@ impl Servers {
         self.running.len() < before
     }
 
+    /// Stops a server, if it is running.
+    pub(super) fn stop_one(&mut self, key: &Key) {
+        self.running.extract_if(.., |(known, ..)| known == key).for_each(end);
+    }
+
     /// Stops all servers.
     pub(super) fn stop(&mut self) {
         std::mem::take(&mut self.running).into_iter().for_each(end);
@@ -97,15 +151,17 @@ impl Servers {
         &mut self,
         server: &Server,
         key: Key,
-        backend: Option<&str>,
+        backend: Option<&Address>,
         control: &Control,
     ) -> Result<RunningServer, String> {
+        let _pinned = Pinned::to(&server.cores)?;
         self.started += 1;
         let data = self.folder.join(format!("data-{}", self.started));
         std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         let data = std::path::absolute(&data).unwrap_or(data);
         let log = self.folder.join(format!("server-{}.log", self.started));
-        let (process, live) = match &server.start {
+        let before = Instant::now();
+        let (process, mut live) = match &server.start {
             Start::Weir(config) => {
                 self.weir(server, config, &key, (backend, &data, &log), control)?
             }
@@ -113,6 +169,7 @@ impl Servers {
                 self.command(server, command, &key, (backend, &data, &log), control)?
             }
         };
+        live.start = (server.restart == Restart::Round).then(|| before.elapsed());
         self.running.push((key, process, live.clone()));
         Ok(live)
     }
@@ -122,12 +179,25 @@ impl Servers {
         server: &Server,
         config: &Path,
         key: &Key,
-        (backend, data, log): (Option<&str>, &Path, &Path),
+        (backend, data, log): (Option<&Address>, &Path, &Path),
         control: &Control,
     ) -> Result<(Process, RunningServer), String> {
-        let names = Placeholders { backend, data: Some(data), port: None };
-        let mut command = Command::new(&self.weir);
-        command.args(["serve", "--json", "--admin", "127.0.0.1:0", "--data"]).arg(data);
+        let folder = absolute(&server.folder);
+        let named = named_ports(&server.ports)?;
+        let names = Placeholders {
+            ports: &named,
+            backend,
+            data: Some(data),
+            folder: Some(&folder),
+            shared: Some(&self.shared),
+            ..Placeholders::default()
+        };
+        names.write(&server.files)?;
+        prepare::run(&server.prepare, &names, &folder, control)?;
+        let config = &PathBuf::from(names.fill(&config.to_string_lossy()));
+        let mut command = Command::new(server.program.as_ref().unwrap_or(&self.weir));
+        let admin = named.iter().find(|(name, _)| name == ADMIN).map_or(0, |(_, port)| *port);
+        command.args(["serve", "--json", "--admin", &local(admin).to_string(), "--data"]).arg(data);
         for (path, value) in &key.sets {
             command.args(["--set", &format!("{path}={}", names.fill(value))]);
         }
@@ -135,7 +205,8 @@ impl Servers {
         for at in 0..ports.len().max(1) {
             command.args(["--set", &format!("listen.{at}.addr=127.0.0.1:0")]);
         }
-        command.arg(config).envs(key.env.iter().cloned());
+        command.arg(config);
+        command.envs(key.env.iter().map(|(name, value)| (name, names.fill(value))));
         let mut process = Process::start(&mut command, log, true)?;
         let ready = process.event("ready", server.ready_timeout, control)?;
         let address = |text: Option<&str>| text.and_then(|text| text.parse::<SocketAddr>().ok());
@@ -143,7 +214,15 @@ impl Servers {
         let Some(listen) = address(ready["listen"][which].as_str()) else {
             return Err("it did not report its address".to_owned());
         };
+        let listen_ports = ready["listen"].as_array().into_iter().flatten().enumerate();
+        let listen_port = |(at, text): (usize, &serde_json::Value)| {
+            Some((at.to_string(), address(text.as_str())?.port()))
+        };
+        let others = self.other_origins(&ports, which, config, &ready);
         let live = RunningServer {
+            others,
+            ports: listen_ports.filter_map(listen_port).collect(),
+            cores: server.cores.clone(),
             origin: Origin {
                 host: listen.ip().to_string(),
                 port: listen.port(),
@@ -153,8 +232,35 @@ impl Servers {
             pids: vec![process.pid()],
             data: Some(data.to_owned()),
             is_own: true,
+            start: None,
         };
+        if let Some(path) = server.ready.as_deref() {
+            let timeout = server.ready_timeout;
+            process
+                .until(timeout, control, |_| is_ready(&live.origin, Some(path)).then_some(()))?;
+        }
         Ok((process, live))
+    }
+
+    /// Origins of the listeners but that of the load, and of the admin listener.
+    fn other_origins(
+        &self,
+        ports: &[Option<u16>],
+        loaded: usize,
+        config: &Path,
+        ready: &serde_json::Value,
+    ) -> Vec<(Origin, Origin)> {
+        let origins = |tls: bool, from: Option<u16>, to: &serde_json::Value| {
+            let to: SocketAddr = to.as_str()?.parse().ok()?;
+            let known = Origin { tls, host: self.base.host.clone(), port: from? };
+            Some((known, Origin { tls, host: to.ip().to_string(), port: to.port() }))
+        };
+        let listeners = ports.iter().enumerate().filter(|(at, _)| *at != loaded);
+        let listeners = listeners.flat_map(|(at, port)| {
+            [false, true].map(|tls| origins(tls, *port, &ready["listen"][at]))
+        });
+        let admin = origins(false, admin_port(config), &ready["admin"]);
+        listeners.chain([admin]).flatten().collect()
     }
 
     fn command(
@@ -162,23 +268,34 @@ impl Servers {
         server: &Server,
         command: &[String],
         key: &Key,
-        (backend, data, log): (Option<&str>, &Path, &Path),
+        (backend, data, log): (Option<&Address>, &Path, &Path),
         control: &Control,
     ) -> Result<(Process, RunningServer), String> {
         let texts =
             || command.iter().chain(&key.args).chain(key.env.iter().map(|(_, value)| value));
-        let port = if texts().any(|text| text.contains(PORT)) {
+        let port = if !server.files.is_empty() || texts().any(|text| text.contains(PORT)) {
             Some(free_port()?)
         } else {
             // All servers use the same port, so that only one can run.
             self.stop();
             None
         };
-        let names = Placeholders { backend, data: Some(data), port };
+        let ports = named_ports(&server.ports)?;
+        let folder = absolute(&server.folder);
+        let names = Placeholders {
+            port,
+            ports: &ports,
+            data: Some(data),
+            backend,
+            folder: Some(&folder),
+            shared: Some(&self.shared),
+        };
+        names.write(&server.files)?;
+        prepare::run(&server.prepare, &names, &folder, control)?;
         let mut all = command.iter().chain(&key.args).map(|text| names.fill(text));
         let program = all.next().ok_or_else(|| "its command is empty".to_owned())?;
         let mut command = Command::new(program);
-        command.args(all).current_dir(or_current(&server.folder));
+        command.args(all).current_dir(&folder);
         command.envs(key.env.iter().map(|(name, value)| (name, names.fill(value))));
         let mut origin = self.base.clone();
         origin.port = port.unwrap_or(origin.port);
@@ -191,13 +308,11 @@ impl Servers {
         let mut pids = vec![process.pid()];
         pids.extend(listening_on(origin.port).into_iter().filter(|pid| *pid != process.pid()));
         let data = Some(data.to_owned());
-        Ok((process, RunningServer { origin, admin: None, pids, data, is_own: true }))
+        let cores = server.cores.clone();
+        let (others, admin, is_own, start) = (Vec::new(), None, true, None);
+        let live = RunningServer { ports, cores, origin, others, admin, pids, data, is_own, start };
+        Ok((process, live))
     }
-}
-
-/// The folder; the current one if empty.
-fn or_current(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 /// Stops a server and deletes its data; its output stays.
@@ -211,15 +326,25 @@ fn end((_, process, live): (Key, Process, RunningServer)) {
 
 /// Ports of the listeners in the main file of a configuration.
 fn ports(config: &Path) -> Vec<Option<u16>> {
+    let root = main_file(config);
+    let listeners = root.as_ref().and_then(|root| root.get("listen")).and_then(Node::items);
+    let port = |node: &Node| port_of(node.get("addr").unwrap_or(node));
+    listeners.unwrap_or_default().iter().map(port).collect()
+}
+
+/// Port of the admin listener in the main file of a configuration.
+fn admin_port(config: &Path) -> Option<u16> {
+    port_of(main_file(config)?.get("admin")?.get("addr")?)
+}
+
+fn port_of(address: &Node) -> Option<u16> {
+    address.text()?.rsplit_once(':')?.1.parse().ok()
+}
+
+fn main_file(config: &Path) -> Option<Node> {
     let file = if config.is_dir() { config.join("weir.yaml") } else { config.to_owned() };
     let text = std::fs::read_to_string(&file).unwrap_or_default();
-    let root = Document::read(&file, &text).root;
-    let listeners = root.as_ref().and_then(|root| root.get("listen")).and_then(Node::items);
-    let port = |node: &Node| {
-        let address = node.get("addr").unwrap_or(node).text()?;
-        address.rsplit_once(':')?.1.parse().ok()
-    };
-    listeners.unwrap_or_default().iter().map(port).collect()
+    Document::read(&file, &text).root
 }
 
 /// Resolves `${data}` in the path of a server's log.

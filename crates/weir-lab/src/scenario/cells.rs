@@ -1,5 +1,8 @@
-//! Cells: the product of a matrix and the levels of factors, with `${name}` replaced.
+//! Cells: the product of a matrix, contenders and the levels of factors, with `${name}` replaced.
 
+use super::axes::{Axis, axes};
+use super::contenders;
+use super::side_loads::SIDE_LOADS;
 use serde_json::{Value, json};
 use weir_document::draft::{Data, Member, Node, Scalar};
 use weir_document::finding::{Diagnostics, codes};
@@ -15,18 +18,27 @@ pub(super) struct Combination {
     pub(super) values: Vec<(String, Scalar)>,
     /// Factors and their levels.
     pub(super) case: Vec<(String, Scalar)>,
+    /// Values of the levels: `${load.users}`, `${contender.path}`.
+    given: Vec<(String, Node)>,
 }
 
 impl Combination {
-    /// The value of a name.
-    fn value(&self, name: &str) -> Option<&Scalar> {
+    /// The level of a name.
+    fn level(&self, name: &str) -> Option<&Scalar> {
         let mut all = self.values.iter().chain(&self.case);
         all.find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The value of a name, as text.
+    /// The value of a name.
+    fn value(&self, name: &str) -> Option<Data> {
+        let given = || self.given.iter().find(|(known, _)| known == name);
+        let level = self.level(name).cloned().map(Data::Scalar);
+        level.or_else(|| Some(given()?.1.data.clone()))
+    }
+
+    /// The level of a name, as text.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.value(name).map(|value| value.text.as_str())
+        self.level(name).map(|value| value.text.as_str())
     }
 }
 
@@ -45,14 +57,21 @@ pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
     let known = root.get("matrix").into_iter().chain(factors);
     let known: Vec<&str> =
         known.flat_map(|node| node.members().unwrap_or_default()).map(|m| m.key.as_str()).collect();
-    for key in ["requests", "load", "published"] {
-        let Some(node) = root.get(key) else { continue };
-        for item in node.items().unwrap_or(std::slice::from_ref(node)) {
-            let names = ["only", "to"].iter().filter_map(|key| item.get(key)?.members()).flatten();
-            for member in names.filter(|member| !known.contains(&member.key.as_str())) {
-                let message = format!("`{}` is not a name of `matrix` or `cases`", member.key);
-                report.error(codes::UNKNOWN_NAME, member.at, message);
-            }
+    let contender = root.get("contenders").map(|_| contenders::FACTOR);
+    let known: Vec<&str> = known.into_iter().chain(contender).collect();
+    let listed = ["requests", "load", "verify", "probes", "published", "bars"];
+    let listed = listed.iter().filter_map(|key| root.get(key));
+    let side_loads = SIDE_LOADS.iter().filter_map(|key| root.get(key));
+    let side_loads = side_loads.flat_map(|side| [side.get("requests"), side.get("load")]).flatten();
+    let listed = listed
+        .chain(side_loads)
+        .flat_map(|node| node.items().unwrap_or(std::slice::from_ref(node)));
+    let contenders = root.get("contenders").and_then(Node::members).unwrap_or_default();
+    for item in listed.chain(contenders.iter().map(|member| &member.value)) {
+        let names = ["only", "to"].iter().filter_map(|key| item.get(key)?.members()).flatten();
+        for member in names.filter(|member| !known.contains(&member.key.as_str())) {
+            let message = format!("`{}` is not a name of `matrix` or `cases`", member.key);
+            report.error(codes::UNKNOWN_NAME, member.at, message);
         }
     }
 }
@@ -60,14 +79,17 @@ pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
 /// All combinations, the last name changing fastest; a single one without matrix and cases.
 pub(super) fn combinations(root: &Node, report: &mut Diagnostics) -> Vec<Combination> {
     let matrix = axes(root.get("matrix"), report);
-    let factors = axes(root.get("cases").and_then(|cases| cases.get("factors")), report);
-    for (name, _) in &factors {
-        if matrix.iter().any(|(other, _)| other == name) {
-            let at = root.get("cases").map_or(root.at, |node| node.at);
-            report.error(codes::DUPLICATE_NAME, at, format!("`{name}` is also in the matrix"));
+    let mut factors = axes(root.get("cases").and_then(|cases| cases.get("factors")), report);
+    factors.splice(0..0, contenders::axis(root));
+    for (at, Axis { name, .. }) in factors.iter().enumerate() {
+        let known = matrix.iter().chain(&factors[..at]);
+        if known.into_iter().any(|other| other.name == *name) {
+            let place = root.get("cases").map_or(root.at, |node| node.at);
+            let message = format!("`{name}` is also in the matrix, or the name of the contenders");
+            report.error(codes::DUPLICATE_NAME, place, message);
         }
     }
-    let count = matrix.iter().chain(&factors).map(|(_, values)| values.len());
+    let count = matrix.iter().chain(&factors).map(|axis| axis.levels.len());
     let count = count.fold(1_usize, usize::saturating_mul);
     if count > MAX_CELLS {
         let message = format!("{count} cells exceed the limit of {MAX_CELLS}");
@@ -75,56 +97,58 @@ pub(super) fn combinations(root: &Node, report: &mut Diagnostics) -> Vec<Combina
         return Vec::new();
     }
     let mut all = vec![Combination::default()];
-    for (name, values) in &matrix {
-        all = multiply(&all, values, |cell, value| cell.values.push((name.clone(), value)));
+    for axis in &matrix {
+        all = multiply(&all, axis, |cell, level| cell.values.push(level));
     }
-    for (name, values) in &factors {
-        all = multiply(&all, values, |cell, value| cell.case.push((name.clone(), value)));
+    for axis in &factors {
+        all = multiply(&all, axis, |cell, level| cell.case.push(level));
     }
     all
 }
 
 fn multiply(
     all: &[Combination],
-    values: &[Scalar],
-    add: impl Fn(&mut Combination, Scalar),
+    axis: &Axis,
+    add: impl Fn(&mut Combination, (String, Scalar)),
 ) -> Vec<Combination> {
-    let each = all.iter().flat_map(|cell| values.iter().map(move |value| (cell, value)));
-    each.map(|(cell, value)| {
+    let each = all.iter().flat_map(|cell| axis.levels.iter().map(move |level| (cell, level)));
+    each.map(|(cell, level)| {
         let mut cell = cell.clone();
-        add(&mut cell, value.clone());
+        add(&mut cell, (axis.name.clone(), level.level.clone()));
+        cell.given.extend(level.values.iter().cloned());
         cell
     })
     .collect()
 }
 
-/// Names and their values.
-fn axes(node: Option<&Node>, report: &mut Diagnostics) -> Vec<(String, Vec<Scalar>)> {
-    let members = node.and_then(Node::members).unwrap_or_default();
-    let mut axes = Vec::new();
-    for member in members {
-        let items = member.value.items().unwrap_or(std::slice::from_ref(&member.value));
-        let values: Vec<Scalar> = items.iter().filter_map(Node::scalar).cloned().collect();
-        if values.len() != items.len() || values.is_empty() {
-            report.error(
-                codes::WRONG_TYPE,
-                member.value.at,
-                format!("`{}` takes a list of values", member.key),
-            );
-            continue;
-        }
-        axes.push((member.key.clone(), values));
-    }
-    axes
-}
-
-/// The scenario with the values of one cell, and only its requests and loads; `None` without any.
-/// `matrix` and `cases.factors` are unchanged.
+/// The scenario with the values of one cell, and only its requests and loads; `None` without any, or
+/// without its contender. `matrix` and `cases.factors` are unchanged.
 pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
+    let contender =
+        cell.text(contenders::FACTOR).and_then(|name| root.get("contenders")?.get(name));
+    if contender.is_some_and(|contender| !is_for(contender, cell, true)) {
+        return None;
+    }
     let mut root = root.clone();
-    for key in ["requests", "load"] {
-        if !retain(&mut root, key, cell) {
-            return None;
+    if !["requests", "load"].into_iter().all(|key| retain(&mut root, key, cell)) {
+        return None;
+    }
+    if let Data::Map(members) = &mut root.data {
+        // A cell may have no load of this kind.
+        members.retain_mut(|Member { key, value, .. }| {
+            let is_side_load = SIDE_LOADS.contains(&key.as_str());
+            !is_side_load || ["requests", "load"].into_iter().all(|key| retain(value, key, cell))
+        });
+    }
+    for key in ["verify", "probes"] {
+        retain_or_remove(&mut root, key, cell);
+    }
+    for key in ["requests", "probes"] {
+        let Some(requests) = member_mut(&mut root, key).map(|member| &mut member.value) else {
+            continue;
+        };
+        if let Data::List(requests) = &mut requests.data {
+            requests.iter_mut().for_each(|request| retain_or_remove(request, "checks", cell));
         }
     }
     if let Data::Map(members) = &mut root.data {
@@ -139,8 +163,7 @@ pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
 /// Removes the items of a list (or a single item) that are not for the cell. Returns `false` if
 /// none is left.
 fn retain(root: &mut Node, key: &str, cell: &Combination) -> bool {
-    let Data::Map(members) = &mut root.data else { return true };
-    let Some(member) = members.iter_mut().find(|member| member.key == key) else { return true };
+    let Some(member) = member_mut(root, key) else { return true };
     match &mut member.value.data {
         Data::List(items) => {
             let before = items.len();
@@ -151,11 +174,25 @@ fn retain(root: &mut Node, key: &str, cell: &Combination) -> bool {
     }
 }
 
+/// As [`retain`]; a list without items is removed.
+fn retain_or_remove(root: &mut Node, key: &str, cell: &Combination) {
+    let stays = retain(root, key, cell);
+    if let (false, Data::Map(members)) = (stays, &mut root.data) {
+        members.retain(|member| member.key != key);
+    }
+}
+
+/// A member of a mapping.
+fn member_mut<'n>(root: &'n mut Node, key: &str) -> Option<&'n mut Member> {
+    let Data::Map(members) = &mut root.data else { return None };
+    members.iter_mut().find(|member| member.key == key)
+}
+
 fn node(node_: &mut Node, cell: &Combination) {
     match &mut node_.data {
         Data::Scalar(scalar) => {
             if let Some(filled) = scalar_with(scalar, cell) {
-                *scalar = filled;
+                node_.data = filled;
             }
         }
         Data::List(items) => items.iter_mut().for_each(|item| node(item, cell)),
@@ -170,11 +207,11 @@ fn node(node_: &mut Node, cell: &Combination) {
 }
 
 /// A scalar with the values of the cell; `None` if it has none of their names.
-fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
+fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Data> {
     if !scalar.text.contains("${") {
         return None;
     }
-    // A single value keeps its type: `"${users}"` is the number 100.
+    // A single value keeps its type: `"${users}"` is the number 100, `"${load.cores}"` a list.
     if let Some(name) = scalar.text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
         && let Some(value) = value_of(name.trim(), cell)
     {
@@ -188,25 +225,26 @@ fn scalar_with(scalar: &Scalar, cell: &Combination) -> Option<Scalar> {
         let escaped = rest[..open].ends_with('$');
         let name = rest[open..end].trim_start_matches("${").trim_end_matches('}').trim();
         match value_of(name, cell).filter(|_| !escaped) {
-            Some(value) => {
+            Some(Data::Scalar(value)) => {
                 out.push_str(&rest[..open]);
                 out.push_str(&value.text);
                 changed = true;
             }
-            None => out.push_str(&rest[..end]),
+            // A list or mapping is no part of a text.
+            _ => out.push_str(&rest[..end]),
         }
         rest = &rest[end..];
     }
     out.push_str(rest);
-    changed.then(|| Scalar { text: out, plain: false, ..scalar.clone() })
+    changed.then(|| Data::Scalar(Scalar { text: out, plain: false, ..scalar.clone() }))
 }
 
 /// The value of a name; with `.bytes` as a size.
-fn value_of(name: &str, cell: &Combination) -> Option<Scalar> {
-    cell.value(name).cloned().or_else(|| {
-        let value = cell.value(name.strip_suffix(".bytes")?)?;
+fn value_of(name: &str, cell: &Combination) -> Option<Data> {
+    cell.value(name).or_else(|| {
+        let Data::Scalar(value) = cell.value(name.strip_suffix(".bytes")?)? else { return None };
         let bytes = value.integer().or_else(|| units::size(&value.text).ok())?;
-        Some(Scalar { text: bytes.to_string(), ..value.clone() })
+        Some(Data::Scalar(Scalar { text: bytes.to_string(), ..value }))
     })
 }
 

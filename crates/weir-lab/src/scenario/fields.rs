@@ -13,11 +13,14 @@ pub(super) const SCALARS: Kind = Kind::List(&Kind::Scalar);
 pub(super) const TIME: Kind = Kind::Format(format::DURATION);
 pub(super) const LENGTH: Kind = Kind::Format(format::POSITIVE_DURATION);
 
+/// Values by their names: `${LEVEL.NAME}`.
+pub(super) const VALUES: Kind = Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Scalar));
+
 /// Values of names of `matrix` and `cases`.
 pub(super) const ONLY: Key = Key::new(
     "only",
     Kind::Table(Names::Name, &Kind::OneOrMany(&Kind::Scalar)),
-    "Only for cells with these values of `matrix` and `cases`. A cell without a request or load is left out.",
+    "Only for cells with these values of `matrix` and `cases`. A cell without a contender, request or load is left out.",
 );
 
 /// A count, at least one.
@@ -50,6 +53,22 @@ pub(super) const fn bytes() -> Setting<Written<u64>> {
 /// A rate per second, `20000/s` or a number.
 pub(super) const fn rate() -> Setting<Written<f64>> {
     value(Kind::Either(&[Kind::Integer(1, 10_000_000), Kind::Format(format::RATE)]), rate_of)
+}
+
+const CORES: Kind = Kind::Either(&[Kind::Enum(&["all"]), Kind::List(&Kind::Integer(0, 1023))]);
+
+/// Numbers of cores, from 0, or `all`.
+pub(super) const fn cores() -> Setting<Written<Vec<usize>>> {
+    value(CORES, cores_of)
+}
+
+/// Numbers of cores; none are all.
+pub(super) fn cores_of(node: &Node) -> Option<Vec<usize>> {
+    if node.text().is_some() {
+        return Some(Vec::new());
+    }
+    let core = |node: &Node| node.scalar()?.integer().and_then(|core| core.try_into().ok());
+    node.items()?.iter().map(core).collect()
 }
 
 /// Names and values of a mapping of scalars.

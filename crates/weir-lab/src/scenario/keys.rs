@@ -1,19 +1,24 @@
 //! Keys of a scenario file: the mapping of the file, cases and feeders.
 
-use super::fields::{SCALARS, count, pairs, parsed, word};
+use super::bars::BarKeys;
+use super::checks::CheckKeys;
+use super::contenders::ContenderKeys;
+use super::feeders::FeederKeys;
+use super::fields::{SCALARS, VALUES, pairs, word};
+use super::grpc::GrpcKeys;
 use super::load::Load;
 use super::overrides::LEVELS;
+use super::prepare::PREPARE;
 use super::published::PublishedKeys;
 use super::request::RequestKeys;
-use super::settings::{BACKEND, Observe, PROTOCOL, Server, Target};
-use crate::feeder::{Algorithm, CsvFile, Tokens};
-use crate::program::Share;
+use super::settings::{BACKEND, Generator, Observe, PROTOCOL, Server, Target};
+use super::side_loads::SideLoad;
 use crate::protocol::CaseOrder;
-use serde_json::Value;
-use std::path::PathBuf;
 use weir_document::settings;
-use weir_document::shape::{Group, Kind, Names, format};
-use weir_document::units;
+use weir_document::shape::{Kind, Names};
+
+/// Values of a name of the matrix.
+const AXIS: Kind = Kind::Either(&[SCALARS, Kind::Table(Names::Name, &VALUES)]);
 
 settings! {
     /// Requests, target, load and measurement.
@@ -26,27 +31,53 @@ settings! {
         target = by_hand(Kind::Object(Target::SHAPE)).required(),
         /// How the server is started; without, the server is already running.
         server = by_hand(Kind::Object(Server::SHAPE)),
+        /// Servers that are compared under the same load, by name: one case for each.
+        contenders = by_hand(Kind::Table(Names::Name, &Kind::Object(ContenderKeys::SHAPE))),
+        /// Commands that run to their end before the first server starts. `${shared}` is a folder for
+        /// their output, which servers and backend can use.
+        prepare = by_hand(PREPARE),
         /// The backend of the server.
         backend = by_hand(Kind::Object(&BACKEND)),
         /// Compared settings of the server.
         cases = object::<Cases>(),
         /// Values of the load: one cell for each combination. `${name}` is the value,
-        /// `${name.bytes}` its size in bytes.
-        matrix = by_hand(Kind::Table(Names::Name, &SCALARS)),
+        /// `${name.bytes}` its size in bytes. Instead of a list, names of levels and the values
+        /// `${name.VALUE}` of each.
+        matrix = by_hand(Kind::Table(Names::Name, &AXIS)),
         /// Values for `${name}`.
         variables = pairs(Names::Name),
         /// Rows of values, one per iteration: `${name.column}`.
         feeders = by_hand(Kind::Table(Names::Name, &Kind::Object(FeederKeys::SHAPE))),
+        /// The schema of gRPC calls; without, the server is asked for it.
+        grpc = by_hand(Kind::Object(GrpcKeys::SHAPE)),
         /// Requests of an iteration, in this order.
         requests = by_hand(Kind::List(&Kind::Object(RequestKeys::SHAPE))).required(),
         /// The load; several loads run one after the other.
         load = by_hand(Kind::OneOrMany(&Kind::Object(Load::SHAPE))).required(),
+        /// A load of each server after its start, for instance to fill a database. A failed request
+        /// ends the case.
+        setup = by_hand(Kind::Object(SideLoad::SHAPE)),
+        /// A load during each round, of which nothing is reported but its failures, and the resources
+        /// that it uses.
+        background = by_hand(Kind::Object(SideLoad::SHAPE)),
+        /// Where the load is generated.
+        generator = object::<Generator>(),
+        /// Checks of a first response of each case, before any load.
+        verify = by_hand(Kind::List(&Kind::Object(CheckKeys::SHAPE))),
+        /// Requests that are sent once to each case, before any load, with checks of their own: a
+        /// request without a token is rejected.
+        probes = by_hand(Kind::List(&Kind::Object(RequestKeys::SHAPE))),
         /// Measurement of a cell.
         protocol = by_hand(Kind::Object(&PROTOCOL)).absent("one run, nothing cut off"),
         /// Observed subjects during the load.
         observe = object::<Observe>(),
         /// Thresholds of the run: `p99<500ms for echo`, `error-rate<=0`, `rps>=1000`.
         thresholds = texts(Kind::List(&Kind::Text)),
+        /// Conditions that end the run early, with the verdict FAIL: `error-rate>5% for 10s`,
+        /// `p99>2s for echo for 30s`.
+        stop = texts(Kind::List(&Kind::Text)),
+        /// Comparisons of contenders that have to hold: `cpu of weir <= 0.8 x nginx`.
+        bars = by_hand(Kind::List(&Kind::Either(&[Kind::Text, Kind::Object(BarKeys::SHAPE)]))),
         /// Published figures, printed beside the measured ones.
         published = by_hand(Kind::List(&Kind::Object(PublishedKeys::SHAPE))),
         /// Overrides of `--quick` and `--full`.
@@ -81,59 +112,4 @@ settings! {
         /// Arguments added to the server's command.
         pub(super) args: Vec<String> = texts(SCALARS),
     }
-}
-
-settings! {
-    /// Rows of values, one per iteration.
-    pub(super) struct FeederKeys is "a feeder" {
-        /// A file with the names of the columns in its first line.
-        csv = by_hand(Kind::Either(&[Kind::Text, Kind::Object(Csv::SHAPE)])),
-        /// Signed tokens in a column `token`.
-        jwt = by_hand(Kind::Object(Jwt::SHAPE)),
-        /// Start again after the last row; otherwise the user ends.
-        pub(super) at_end: String = text(Kind::Enum(&["recycle", "stop"])).default("recycle"),
-        /// Scope of the read position.
-        pub(super) share: Share = word().default("all"),
-        /// Random rows, each chosen independently.
-        pub(super) random: bool = boolean().default("false"),
-    },
-    groups: &[Group { keys: &["csv", "jwt"], required: true }],
-}
-
-settings! {
-    /// A CSV file (RFC 4180).
-    pub(super) struct Csv for CsvFile is "a file of rows" {
-        /// The file.
-        file = text(Kind::Text).required(),
-        /// Names of the columns.
-        columns: Vec<String> = texts(Kind::List(&Kind::Format(format::NAME))).absent("the first line"),
-        /// Delimiter of values.
-        delimiter: char = value(Kind::Text, |node| node.text()?.chars().next()).default(","),
-        /// Values may be quoted.
-        quoted: bool = boolean().name("quotes").default("true"),
-    }
-    given { path: PathBuf, skip_first: bool }
-}
-
-settings! {
-    /// Signed tokens (RFC 7519), created before the load.
-    pub(super) struct Jwt for Tokens is "tokens" {
-        /// Number of tokens.
-        count = count::<u32>().required(),
-        /// Signature algorithm.
-        algorithm: Algorithm = value(Kind::Enum(&["RS256", "ES256", "HS256"]), parsed).default("RS256"),
-        /// File with the private key (PEM, PKCS #8) or the shared secret.
-        key = text(Kind::Text).absent("a generated key"),
-        /// Output file for the key set, for the server.
-        jwks = text(Kind::Text),
-        /// `kid` in the head.
-        key_id: String = text(Kind::Text).name("kid").default("lab"),
-        /// Claims of all tokens; `sub`, `jti`, `iat` and `exp` are added.
-        claims = by_hand(Kind::Json),
-        /// Lifetime of the tokens.
-        lifetime: u64 = value(Kind::Format(format::POSITIVE_DURATION), |node| {
-            Some(units::duration(node.text()?).ok()?.as_secs())
-        }).default("1d"),
-    }
-    given { count: u32, key: Option<String>, claims: serde_json::Map<String, Value>, now: u64 }
 }

@@ -1,14 +1,16 @@
 //! Loads: executors and groups of users.
 
-use super::fields::{ONLY, count, parsed, rate, rate_of, share, share_of, word};
+use super::fields::{ONLY, count, pairs_of, parsed, rate, rate_of, share, word};
+use super::search::{self, Slo};
 use crate::program::{
-    ArrivalRate, Cookies, Executor, FindMax, Group, OnError, Phase, Stage, Step, Users,
+    ArrivalRate, Cookies, Executor, Group, OnError, Phase, Program, Searched, Stage, Step, Users,
 };
 use std::time::Duration;
+use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes, words};
 use weir_document::settings;
 use weir_document::shape::fields::Fields;
-use weir_document::shape::{Kind, format};
+use weir_document::shape::{Kind, Names, format};
 
 settings! {
     /// Number of users or iterations, and their schedule.
@@ -22,8 +24,9 @@ settings! {
         /// Iterations of each user (`constant-vus`, `ramp-users`), or of all users together
         /// (`shared-iterations`).
         iterations: Option<u64> = count(),
-        /// Ramp-up time of the users of `constant-vus`.
-        ramp: Duration = duration().default("0"),
+        /// Ramp-up time of the users of `constant-vus`, and of those of each step of `find-max` and
+        /// `steps`.
+        pub(super) ramp: Option<Duration> = duration().absent("0; `1s` for each step of users"),
         /// Ramp-up time of the users of `ramp-users`.
         over: Duration = duration().default("0"),
         /// Duration of the load.
@@ -31,29 +34,39 @@ settings! {
         /// Stages of `ramping-vus` and `ramping-arrival-rate`, with linear changes from target to
         /// target.
         stages = by_hand(Kind::List(&Kind::Object(StageKeys::SHAPE))),
-        /// Iterations per second of `constant-arrival-rate`; initial rate of
-        /// `ramping-arrival-rate`.
-        rate: Option<f64> = rate(),
-        /// First rate of `find-max`.
-        start: f64 = rate().default("100/s"),
-        /// Objective of `find-max`.
+        /// Iterations per second of `constant-arrival-rate`, or a share of a rate that was measured
+        /// before; initial rate of `ramping-arrival-rate`.
+        rate: Option<f64> = value(RATE, rate_of),
+        /// Load that `find-max` and `steps` increase.
+        pub(super) of: Searched = word().default("rate"),
+        /// First load of `find-max` and `steps`.
+        pub(super) start: Option<f64> = rate().absent("100/s; 10 users; one `step` of `steps`"),
+        /// Increase of each step of `steps`.
+        pub(super) step: Option<f64> = rate(),
+        /// Largest load of `find-max` and `steps`.
+        pub(super) max: Option<f64> = rate().absent("10000 users; rates have no limit"),
+        /// Objective of `find-max` and `steps`.
         slo = object::<Slo>(),
-        /// Where `find-max` stops.
-        precision: f64 = share().default("2%"),
-        /// Duration of each rate step of `find-max`.
-        hold: Duration = positive().default("10s"),
-        /// Duration of the confirming step of `find-max`.
-        confirm: Duration = duration().default("60s"),
+        /// Where a search of `find-max` stops.
+        pub(super) precision: f64 = share().default("2%"),
+        /// Searches of `find-max`, for the interval of the result.
+        pub(super) repeats: Option<u32> = integer(1, 100).absent("3 of users, 1 of rates"),
+        /// Duration of each step of `find-max` and `steps`, after the ramp-up.
+        pub(super) hold: Duration = positive().default("10s"),
+        /// Duration of the confirming step of `find-max`; 0 for none.
+        pub(super) confirm: Duration = duration().default("60s"),
         /// Iterations start at multiples of the quantum; a coarser one is cheaper for the
         /// generator.
-        quantum: Duration = positive().default("1ms"),
+        pub(super) quantum: Duration = positive().default("1ms"),
         /// Largest number of users, and thus of connections, of an open model.
-        max_in_flight: u32 = count().default("1000"),
+        pub(super) max_in_flight: u32 = count().default("1000"),
         /// Iterations that may wait for a user before further ones are dropped.
         backlog: Option<u64> = integer(0, 10_000_000).absent("the iterations of 10 s"),
         /// All requests in one iteration, or each request in its own group: consecutive or parallel
         /// groups.
         pub(super) groups: Grouping = word().default("together"),
+        /// Time for iterations in flight after the end of the load; later their requests are aborted.
+        graceful_stop: Duration = duration().default("30s"),
         /// Delay of the start.
         delay: Duration = duration().default("0"),
         /// Minimum time between the starts of two iterations of a user.
@@ -74,6 +87,43 @@ settings! {
     ],
 }
 
+/// A rate per second, or a share of a measured one.
+const RATE: Kind = Kind::Either(&[
+    Kind::Integer(1, 10_000_000),
+    Kind::Format(format::RATE),
+    Kind::Object(MeasuredRateKeys::SHAPE),
+]);
+
+settings! {
+    /// A share of the lowest rate that a case reached in other cells of the run.
+    struct MeasuredRateKeys is "a share of a measured rate" {
+        /// The share.
+        fraction: Option<f64> = share().required(),
+        /// Values of `matrix` of the cells whose lowest rate it is. They are measured before.
+        of = by_hand(Kind::Table(Names::Name, &Kind::Scalar)).required(),
+    }
+}
+
+/// A share of the lowest rate that a case reached in other cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredRate {
+    /// The share.
+    pub fraction: f64,
+    /// Values of the matrix of these cells.
+    pub of: Vec<(String, String)>,
+}
+
+/// The rate of the only load of a cell, if it is a share of a measured one.
+pub(super) fn measured_rate(loads: &[Node]) -> Option<MeasuredRate> {
+    let [load] = loads else { return None };
+    let rate = Fields::new(load, Load::SHAPE).object("rate", MeasuredRateKeys::SHAPE)?;
+    let fraction = MeasuredRateKeys::read(&rate).fraction?;
+    Some(MeasuredRate { fraction, of: pairs_of(rate.get("of")?)? })
+}
+
+/// The rate of a load until it is known.
+const UNKNOWN_RATE: f64 = 1.0;
+
 settings! {
     /// A linear change to a target.
     struct StageKeys is "a stage" {
@@ -84,32 +134,9 @@ settings! {
     }
 }
 
-settings! {
-    /// Objective of the highest rate.
-    struct Slo is "an objective" {
-        /// Largest share of errors.
-        errors: f64 = value(SHARE_OR_ZERO, share_of).default("0"),
-        /// Limit of the median response time.
-        p50 = positive(),
-        /// Limit of the 90th percentile.
-        p90 = positive(),
-        /// Limit of the 95th percentile.
-        p95 = positive(),
-        /// Limit of the 99th percentile.
-        p99 = positive(),
-        /// Limit of the 99.9th percentile.
-        p99_9 = positive().name("p99.9"),
-    }
-}
-
 const STAGE_TARGET: Kind =
     Kind::Either(&[Kind::Integer(0, 10_000_000), Kind::Format(format::RATE)]);
-const SHARE_OR_ZERO: Kind = Kind::Either(&[Kind::Integer(0, 0), Kind::Format(format::PERCENT)]);
 const ON_ERROR: Kind = Kind::Enum(&["continue", "next-iteration", "stop-user", "stop"]);
-
-/// Percentiles of an objective.
-const PERCENTILES: [(&str, f64); 5] =
-    [("p50", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9)];
 
 /// Grouping of the requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
@@ -134,17 +161,27 @@ const EXECUTOR_NAMES: [&str; EXECUTORS.len()] = {
     names
 };
 /// Keys of all executors.
-const COMMON: [&str; 8] =
-    ["executor", "groups", "delay", "pacing", "cookies", "new_user", "on_error", "only"];
+const COMMON: [&str; 9] = [
+    "executor",
+    "groups",
+    "delay",
+    "pacing",
+    "cookies",
+    "new_user",
+    "on_error",
+    "only",
+    "graceful_stop",
+];
 /// Required and optional keys of each executor.
-const EXECUTORS: [(&str, &[&str], &[&str]); 7] = [
+const EXECUTORS: [(&str, &[&str], &[&str]); 8] = [
     ("constant-vus", &["vus"], &["ramp", "duration", "iterations"]),
     ("ramping-vus", &["stages"], &["vus"]),
     ("shared-iterations", &["vus", "iterations"], &["duration"]),
     ("ramp-users", &["users"], &["over", "iterations", "duration"]),
     ("constant-arrival-rate", &["rate", "duration"], &["quantum", "max_in_flight", "backlog"]),
     ("ramping-arrival-rate", &["stages"], &["rate", "quantum", "max_in_flight", "backlog"]),
-    ("find-max", &["slo"], &["start", "precision", "hold", "confirm", "quantum", "max_in_flight"]),
+    ("find-max", &["slo"], &search::FIND_MAX_KEYS),
+    ("steps", &["step", "slo"], &search::STEPS_KEYS),
 ];
 /// Default backlog: iterations of this number of seconds.
 const BACKLOG_SECONDS: f64 = 10.0;
@@ -165,6 +202,7 @@ pub(super) fn group(
         steps: load.pacing.map(Step::Pacing).into_iter().chain(steps).collect(),
         on_error: load.on_error,
         index: None,
+        grace: Some(load.graceful_stop),
         cookies: match (load.cookies, load.new_user) {
             (false, _) => Cookies::Ignored,
             (true, false) => Cookies::Kept,
@@ -186,7 +224,7 @@ fn executor(fields: &Fields<'_>, load: &Load, report: &mut Diagnostics) -> Optio
             }
             Executor::Users(Users {
                 users: load.vus?,
-                ramp: load.ramp,
+                ramp: load.ramp.unwrap_or_default(),
                 iterations: load.iterations,
                 duration: load.duration,
             })
@@ -206,20 +244,8 @@ fn executor(fields: &Fields<'_>, load: &Load, report: &mut Diagnostics) -> Optio
             iterations: load.iterations?,
             limit: load.duration,
         },
-        "find-max" => {
-            let slo = fields.object("slo", Slo::SHAPE)?;
-            let limit = |(key, p): &(&str, f64)| Some((*p, slo.duration(key)?));
-            Executor::FindMax(FindMax {
-                start: load.start,
-                errors: Slo::read(&slo).errors,
-                limits: PERCENTILES.iter().filter_map(limit).collect(),
-                precision: load.precision,
-                step_duration: load.hold,
-                confirm: load.confirm,
-                quantum: load.quantum,
-                max_in_flight: load.max_in_flight,
-            })
-        }
+        "find-max" => Executor::FindMax(search::find_max(fields, load, report)?),
+        "steps" => Executor::FindMax(search::steps(fields, load, report)?),
         _ => Executor::ArrivalRate(arrival_rate(fields, load)?),
     })
 }
@@ -248,19 +274,37 @@ fn check_keys(fields: &Fields<'_>, name: &str, report: &mut Diagnostics) -> Opti
 
 /// `constant-arrival-rate` and `ramping-arrival-rate`.
 fn arrival_rate(fields: &Fields<'_>, load: &Load) -> Option<ArrivalRate> {
+    let is_measured = fields.object("rate", MeasuredRateKeys::SHAPE).is_some();
+    let rate = load.rate.or(is_measured.then_some(UNKNOWN_RATE));
     let stages = match load.duration {
-        Some(duration) => vec![Stage { duration, target: load.rate? }],
+        Some(duration) => vec![Stage { duration, target: rate? }],
         None => stages(fields)?,
     };
-    let start = load.rate.unwrap_or(0.0);
+    let start = rate.unwrap_or(0.0);
     let highest = stages.iter().map(|stage| stage.target).fold(start, f64::max);
     Some(ArrivalRate {
         start,
         stages,
         quantum: load.quantum,
         max_in_flight: load.max_in_flight,
-        backlog: load.backlog.unwrap_or((highest * BACKLOG_SECONDS).ceil() as u64),
+        backlog: load.backlog.unwrap_or_else(|| backlog(highest)),
     })
+}
+
+/// Default backlog of a rate.
+fn backlog(rate: f64) -> u64 {
+    (rate * BACKLOG_SECONDS).ceil() as u64
+}
+
+/// Sets the constant rate of a program.
+pub(crate) fn set_rate(program: &mut Program, rate: f64) {
+    for group in &mut program.groups {
+        if let Executor::ArrivalRate(arrivals) = &mut group.executor {
+            arrivals.start = rate;
+            arrivals.stages.iter_mut().for_each(|stage| stage.target = rate);
+            arrivals.backlog = arrivals.backlog.max(backlog(rate));
+        }
+    }
 }
 
 fn stages(fields: &Fields<'_>) -> Option<Vec<Stage>> {

@@ -2,6 +2,7 @@
 
 use super::{Level, Overrides, Scenario};
 use crate::measure::{Method, resized, size};
+use crate::program::Program;
 use crate::protocol::RoundSize;
 use std::path::Path;
 use weir_document::document::Document;
@@ -25,6 +26,8 @@ const SETTINGS: Kind = Kind::Table(Names::Parameter, &Kind::Json);
 const QUICK: &str =
     "the first and the last value of everything in the matrix, loads of at most 5 s";
 
+/// Rounds of contenders in a quick run without `levels.quick`.
+const QUICK_ROUNDS: usize = 2;
 /// Longest load of a quick run without `levels.quick`, in seconds.
 const MAX_QUICK_SECONDS: f64 = 5.0;
 
@@ -42,7 +45,12 @@ pub(super) fn read(path: &Path, text: &str, over: &Overrides) -> Document {
             document.set(path, &serde_json::Value::from(base.as_str()).to_string());
         }
         if let Some(Node { data: Data::Map(members), .. }) = &mut document.root {
-            members.retain(|member| !matches!(member.key.as_str(), "server" | "backend" | "cases"));
+            members.retain(|member| {
+                !matches!(
+                    member.key.as_str(),
+                    "server" | "prepare" | "backend" | "cases" | "contenders" | "bars"
+                )
+            });
         }
     }
     document
@@ -74,17 +82,27 @@ pub(super) fn level_in(root: &Node, level: Level) -> Option<&Node> {
 pub(super) fn shorten(scenario: &mut Scenario) {
     let (Some(first), Some(last)) = (scenario.cells.first(), scenario.cells.last()) else { return };
     let (first, last) = (first.values.clone(), last.values.clone());
-    scenario.cells.retain(|cell| {
-        let ends = cell.values.iter().zip(first.iter().zip(&last));
-        ends.into_iter().all(|(value, (first, last))| value == first || value == last)
-    });
-    scenario.method = Method::Once;
+    if let Method::Paired(rules) = &mut scenario.method {
+        // Loads may depend on each other.
+        (rules.rounds, rules.repeats) = (QUICK_ROUNDS, 1);
+    } else {
+        scenario.cells.retain(|cell| {
+            let ends = cell.values.iter().zip(first.iter().zip(&last));
+            ends.into_iter().all(|(value, (first, last))| value == first || value == last)
+        });
+        scenario.method = Method::Once;
+    }
     for cell in &mut scenario.cells {
-        if size(&cell.program)
-            .is_some_and(|e| matches!(e, RoundSize::Seconds(s) if s > MAX_QUICK_SECONDS))
-        {
-            cell.program = resized(&cell.program, RoundSize::Seconds(MAX_QUICK_SECONDS));
-        }
+        // A background load ends with the round.
+        [Some(&mut cell.program), cell.setup.as_mut()].into_iter().flatten().for_each(shorten_load);
+    }
+}
+
+fn shorten_load(program: &mut Program) {
+    if size(program)
+        .is_some_and(|size| matches!(size, RoundSize::Seconds(s) if s > MAX_QUICK_SECONDS))
+    {
+        *program = resized(program, RoundSize::Seconds(MAX_QUICK_SECONDS));
     }
 }
 

@@ -1,49 +1,27 @@
 //! Resolves a document to a [`Scenario`].
 
-use super::body::Bodies;
 use super::cells::{self, Combination};
-use super::fields::{pairs_of, valid};
-use super::keys::{Apply, Cases, Csv, FeederKeys, Jwt, ROOT};
+use super::feeders::{self, Shared};
+use super::fields::pairs_of;
+use super::grpc;
+use super::keys::{Apply, Cases, ROOT};
 use super::load::{self, Grouping, Load};
 use super::request::{self, Context, RequestKeys};
+use super::settings::Generator;
+use super::side_loads::SideLoad;
 use super::texts::{self, Known};
-use super::{Cell, Level, Overrides, Scenario, Target, overrides, published, settings};
-use crate::feeder::{CsvFile, Table, Tokens};
-use crate::program::{Feeder, FeederId, Origin, Program, Step};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use super::{
+    Cell, Level, Overrides, Scenario, Target, bars, checks, contenders, mix, overrides, prepare,
+    probes, published, settings, tls,
+};
+use crate::measure::{Method, size};
+use crate::program::{Origin, Program, Step};
+use crate::protocol::{CaseOrder, PairedRules, RoundSize};
+use std::path::Path;
 use weir_document::check::check;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, Findings, codes};
 use weir_document::shape::fields::Fields;
-
-/// Values shared by all cells.
-struct Shared<'s> {
-    folder: &'s Path,
-    /// Rows by the feeder's name and description.
-    tables: BTreeMap<(String, String), Table>,
-    /// Feeders of programs: cells with the same variables share them.
-    feeders: Vec<Arc<Feeder>>,
-    /// Bodies by their description.
-    bodies: Bodies,
-    /// Files required by servers.
-    files: BTreeMap<PathBuf, String>,
-}
-
-impl Shared<'_> {
-    /// The feeder, or an equal existing one.
-    fn shared_feeder(&mut self, feeder: Feeder) -> Arc<Feeder> {
-        let known = self.feeders.iter().find(|known| ***known == feeder).cloned();
-        known.unwrap_or_else(|| {
-            let feeder = Arc::new(feeder);
-            self.feeders.push(feeder.clone());
-            feeder
-        })
-    }
-}
 
 /// Reads a scenario from a text. `path` is used in findings, and relative files are resolved
 /// against its folder.
@@ -80,13 +58,7 @@ pub fn load_text(
 
 fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -> Option<Scenario> {
     let combinations = cells::combinations(root, report);
-    let mut shared = Shared {
-        folder,
-        tables: BTreeMap::new(),
-        feeders: Vec::new(),
-        bodies: Bodies::default(),
-        files: BTreeMap::new(),
-    };
+    let mut shared = Shared::new(folder);
     let mut cells = Vec::new();
     let mut first = None;
     for combination in &combinations {
@@ -113,16 +85,30 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
     let name = root.text("name").map(str::to_owned);
     let name = name.or_else(|| Some(path.file_stem()?.to_string_lossy().into_owned()));
     let (method, idle) = settings::protocol(root, report);
+    let cases = root.object_or_empty("cases", Cases::SHAPE);
+    let order = match (&method, cases.get("order")) {
+        (Method::Paired(_), None) => CaseOrder::Rotated,
+        _ => Cases::read(&cases).order,
+    };
+    for cell in &cells {
+        check_measured_rate(cell, &cells, root, report);
+        check_cut(cell, &method, root, report);
+    }
     Some(Scenario {
         name: name.unwrap_or_default(),
         target: settings::target(root)?,
         server: settings::server(root, folder),
-        order: Cases::read(&root.object_or_empty("cases", Cases::SHAPE)).order,
+        prepare: prepare::preparations(root.many("prepare")),
+        order,
         method,
+        bars: bars::bars(root, &cells, report),
+        folder: folder.to_owned(),
         idle,
         observe: settings::observe(root, folder, report),
         thresholds: settings::thresholds(root, report),
+        stop: settings::stop(root, report),
         files: shared.files.into_iter().collect(),
+        generates_keys: shared.generates_keys,
         cells,
     })
 }
@@ -134,15 +120,21 @@ fn cell(
     report: &mut Diagnostics,
 ) -> Option<Cell> {
     let target = settings::target(root)?;
-    let mut program = Program { insecure: target.insecure, ..Program::default() };
+    let origin = origin(&target, root, report)?;
+    let (program, known) = program(root, root, (&target, &origin), shared, report)?;
+    let schema = grpc::schema(root, (shared.folder, &shared.schemas), report);
+    let (folder, bodies) = (shared.folder, &shared.bodies);
+    let context =
+        Context { target: &target, origin: &origin, folder, bodies, schema, known: &known };
+    let probes = probes::probes(root, &context, &program, report);
+    let mut side = |key: &str, report: &mut Diagnostics| {
+        let Some(side) = root.object(key, SideLoad::SHAPE) else { return Some(None) };
+        program_of_side(root, &side, (&target, &origin), shared, report).map(Some)
+    };
+    let (setup, background) = (side("setup", report)?, side("background", report)?);
     let named = |list: &[(String, weir_document::draft::Scalar)]| {
         list.iter().map(|(name, value)| (name.clone(), value.text.clone())).collect::<Vec<_>>()
     };
-    let mut known = Known::default();
-    known.constants.extend(root.get("variables").and_then(pairs_of).unwrap_or_default());
-    feeders(root, shared, &mut known, &mut program, report);
-    extracted(root, &mut known, &mut program, report);
-    groups(root, &target, shared, &known, &mut program, report)?;
     let cases = root.object_or_empty("cases", Cases::SHAPE);
     let apply = Apply::read(&cases.object_or_empty("apply", Apply::SHAPE));
     Some(Cell {
@@ -151,11 +143,108 @@ fn cell(
         sets: apply.set,
         env: apply.env,
         args: apply.args,
-        backend: settings::backend(root),
+        contender: contenders::contender(root, combination, shared.folder, report),
+        generator: contenders::generator(root, combination, &program, report),
+        generator_cores: Generator::read(&root.object_or_empty("generator", Generator::SHAPE))
+            .cores,
+        rate: load::measured_rate(root.many("load")),
+        verify: root
+            .many("verify")
+            .iter()
+            .flat_map(|node| checks::checks(node, (&known, shared.folder), report))
+            .collect(),
+        probes,
+        backend: settings::backend(root, shared.folder),
         published: published::published(root, combination, report),
         attributes: published::attributes(combination),
         program,
+        setup,
+        background,
     })
+}
+
+/// The origin of the target.
+fn origin(target: &Target, root: &Fields<'_>, report: &mut Diagnostics) -> Option<Origin> {
+    let Ok((origin, _)) = Origin::parse(&target.base) else {
+        let at = root.get("target").map_or(root.node().at, |node| node.at);
+        report.error(codes::BAD_VALUE, at, format!("`{}` is not a base URL", target.base));
+        return None;
+    };
+    Some(origin)
+}
+
+/// The program of `requests` and `load` in `of`, and its names; feeders, variables and target are
+/// those of the scenario.
+fn program(
+    root: &Fields<'_>,
+    of: &Fields<'_>,
+    (target, origin): (&Target, &Origin),
+    shared: &mut Shared<'_>,
+    report: &mut Diagnostics,
+) -> Option<(Program, Known)> {
+    let mut program = Program { insecure: target.insecure, ..Program::default() };
+    if let (Some(keys), Some(node)) = (&target.tls, root.get("target").and_then(|t| t.get("tls"))) {
+        program.tls = tls::identity(keys, shared.folder, node, report)?;
+    }
+    let mut known = Known::default();
+    known.constants.extend(root.get("variables").and_then(pairs_of).unwrap_or_default());
+    feeders::feeders(root, shared, &mut known, &mut program, report);
+    extracted(of, &mut known, &mut program, report);
+    let (folder, bodies) = (shared.folder, &shared.bodies);
+    let schema = grpc::schema(root, (folder, &shared.schemas), report);
+    let context = Context { target, origin, folder, bodies, schema, known: &known };
+    groups(of, &context, &mut program, report)?;
+    Some((program, known))
+}
+
+/// The program of a load that is not reported.
+fn program_of_side(
+    root: &Fields<'_>,
+    side: &Fields<'_>,
+    target: (&Target, &Origin),
+    shared: &mut Shared<'_>,
+    report: &mut Diagnostics,
+) -> Option<Program> {
+    if let Some(load) = side.many("load").iter().find(|load| measured_rate_of(load)) {
+        report
+            .error(codes::CONFLICT, load.at, "the rate of this load cannot be a measured one")
+            .help("write a number");
+    }
+    program(root, side, target, shared, report).map(|(program, _)| program)
+}
+
+/// Whether the rate of a load is a share of a measured one.
+fn measured_rate_of(node: &Node) -> bool {
+    node.get("rate").is_some_and(|rate| rate.members().is_some())
+}
+
+/// Reports a rate of cells that do not exist, or are not measured before.
+fn check_measured_rate(cell: &Cell, cells: &[Cell], root: &Fields<'_>, report: &mut Diagnostics) {
+    let Some(rate) = &cell.rate else { return };
+    let before = cells.iter().take_while(|other| other.values != cell.values);
+    if !before.into_iter().any(|other| rate.of.iter().all(|value| other.values.contains(value))) {
+        let at = root.get("load").map_or(root.node().at, |node| node.at);
+        let of: Vec<String> =
+            rate.of.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        report
+            .error(codes::CONFLICT, at, format!("no cell with {} is measured before", of.join(" ")))
+            .help("write its value before the others in `matrix`");
+    }
+}
+
+/// Reports rounds of which nothing is left after `cut`.
+fn check_cut(cell: &Cell, method: &Method, root: &Fields<'_>, report: &mut Diagnostics) {
+    let Method::Paired(PairedRules { cut, .. }) = method else { return };
+    let is_longer = match size(&cell.program) {
+        Some(RoundSize::Seconds(seconds)) => seconds > cut.as_secs_f64(),
+        _ => cut.is_zero(),
+    };
+    if !is_longer {
+        let at = root.get("protocol").map_or(root.node().at, |node| node.at);
+        let seconds = cut.as_secs();
+        let message = format!("nothing of the load is left after a `cut` of {seconds} s");
+        report.error(codes::CONFLICT, at, message).help("set a longer `duration` of the load");
+    }
 }
 
 /// Names of values extracted from responses.
@@ -176,105 +265,16 @@ fn extracted(
     }
 }
 
-fn feeders(
-    root: &Fields<'_>,
-    shared: &mut Shared<'_>,
-    known: &mut Known,
-    program: &mut Program,
-    report: &mut Diagnostics,
-) {
-    for member in root.members("feeders") {
-        let Some(table) = table(&member.key, &member.value, shared, report) else { continue };
-        let keys = FeederKeys::read(&Fields::new(&member.value, FeederKeys::SHAPE));
-        let variables = table
-            .columns
-            .iter()
-            .map(|column| texts::add_variable(known, program, &format!("{}.{column}", member.key)))
-            .collect();
-        let stop = keys.at_end == "stop";
-        let feeder = Feeder {
-            name: member.key.clone(),
-            variables,
-            rows: table.rows.clone(),
-            recycle: !stop,
-            stop_user: stop,
-            share: keys.share,
-            random: keys.random,
-        };
-        program.feeders.push(shared.shared_feeder(feeder));
-    }
-}
-
-/// The rows of a feeder, created or read once.
-fn table<'s>(
-    name: &str,
-    feeder: &Node,
-    shared: &'s mut Shared<'_>,
-    report: &mut Diagnostics,
-) -> Option<&'s Table> {
-    let key = (name.to_owned(), feeder.to_json().unwrap_or_default());
-    if !shared.tables.contains_key(&key) {
-        let fields = Fields::new(feeder, FeederKeys::SHAPE);
-        let table = match fields.object("jwt", Jwt::SHAPE) {
-            Some(jwt) => tokens(&jwt, shared),
-            None => csv(fields.get("csv")?, shared.folder).read().map_err(|e| e.to_string()),
-        };
-        shared.tables.insert(key.clone(), valid(table, feeder, report)?);
-    }
-    shared.tables.get(&key)
-}
-
-fn csv(node: &Node, folder: &Path) -> CsvFile {
-    if let Some(file) = node.text() {
-        return CsvFile::new(folder.join(file));
-    }
-    let fields = Fields::new(node, Csv::SHAPE);
-    Csv::read(&fields, folder.join(fields.text("file").unwrap_or_default()), false)
-}
-
-fn tokens(jwt: &Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
-    let read = |file: &str| {
-        let path = shared.folder.join(file);
-        std::fs::read_to_string(&path)
-            .map_err(|error| format!("`{}` cannot be read: {error}", path.display()))
-    };
-    let key = jwt.text("key").map(read).transpose()?;
-    let claims = match jwt.get("claims").and_then(|node| node.to_json().ok()) {
-        Some(json) => match serde_json::from_str(&json) {
-            Ok(Value::Object(claims)) => claims,
-            _ => return Err("`claims` is a mapping".to_owned()),
-        },
-        None => serde_json::Map::new(),
-    };
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let key = key.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
-    let tokens: Tokens = Jwt::read(jwt, jwt.number("count", 1), key, claims, now.as_secs());
-    let signed = tokens.sign().map_err(|error| error.to_string())?;
-    if let Some(file) = jwt.text("jwks") {
-        shared.files.insert(shared.folder.join(file), signed.jwks.to_string());
-    }
-    Ok(signed.table)
-}
-
 fn groups(
     fields: &Fields<'_>,
-    target: &Target,
-    shared: &Shared<'_>,
-    known: &Known,
+    context: &Context<'_>,
     program: &mut Program,
     report: &mut Diagnostics,
 ) -> Option<()> {
-    let Ok((origin, _)) = Origin::parse(&target.base) else {
-        let at = fields.get("target").map_or(fields.node().at, |node| node.at);
-        report.error(codes::BAD_VALUE, at, format!("`{}` is not a base URL", target.base));
-        return None;
-    };
-    let (folder, bodies) = (shared.folder, &shared.bodies);
-    let context = Context { target, origin: &origin, folder, bodies, known };
     let requests = fields.many("requests");
     let mut steps = Vec::new();
     for node in requests {
-        steps.push((node, request::steps(node, &context, program, report)?));
+        steps.push((node, request::steps(node, context, program, report)?));
     }
     let loads = fields.many("load");
     for (index, node) in loads.iter().enumerate() {
@@ -288,13 +288,18 @@ fn groups(
         }
         program.consecutive |= grouping == Grouping::Consecutive || loads.len() > 1;
         if grouping == Grouping::Together {
-            let mut all = feed(requests, program);
-            all.extend(steps.iter().flat_map(|(_, steps)| steps.iter().cloned()));
+            let mut all = feeders::feed(requests, program);
+            all.extend(mix::steps(&steps, report)?);
             program.groups.push(load::group(&load, format!("users{number}"), all, report)?);
             continue;
         }
+        if let Some((request, _)) = steps.iter().find(|(request, _)| mix::is_weighted(request)) {
+            report
+                .error(codes::CONFLICT, request.at, "each request has a group of its own")
+                .help("omit `weight` and `flow`, or `groups` of the load");
+        }
         for (request, own) in &steps {
-            let mut all = feed(std::slice::from_ref(*request), program);
+            let mut all = feeders::feed(std::slice::from_ref(*request), program);
             all.extend(own.iter().cloned());
             let label = own.iter().find_map(|step| match step {
                 Step::Request(request) => Some(program.labels.name(request.label, str::to_owned)),
@@ -305,19 +310,4 @@ fn groups(
         }
     }
     Some(())
-}
-
-/// Consumes a row of each feeder used by these requests.
-fn feed(requests: &[Node], program: &Program) -> Vec<Step> {
-    let mut mentioned = vec![false; program.feeders.len()];
-    for request in requests {
-        request.each_scalar(&mut |node| {
-            let text = node.text().unwrap_or_default();
-            for (feeder, mentioned) in program.feeders.iter().zip(&mut mentioned) {
-                *mentioned |= text.contains(&format!("${{{}.", feeder.name));
-            }
-        });
-    }
-    let ids = mentioned.iter().enumerate().filter(|(_, mentioned)| **mentioned);
-    ids.map(|(index, _)| Step::Feed(FeederId(u32::try_from(index).unwrap_or(u32::MAX)))).collect()
 }

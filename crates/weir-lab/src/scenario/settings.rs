@@ -1,8 +1,13 @@
 //! Settings of a scenario besides its requests and load.
 
-use super::fields::{SCALARS, TIME, pairs, seconds, share, valid_or_help, word};
+use super::fields::{
+    SCALARS, TIME, cores, cores_of, pairs, pairs_of, seconds, share, valid_or_help, word,
+};
+use super::prepare::{PREPARE, Preparation, preparations};
+use super::tls::TlsKeys;
 use crate::measure::Method;
-use crate::protocol::Rules;
+use crate::protocol::{PairedRules, Rules};
+use crate::stop::StopCondition;
 use crate::threshold::Threshold;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +28,8 @@ settings! {
         pub http2: bool = boolean().default("false"),
         /// Do not verify its certificate.
         pub insecure: bool = boolean().default("false"),
+        /// Certificates.
+        pub tls: Option<TlsKeys> = object::<TlsKeys>(),
         /// Connect timeout.
         pub connect_timeout: Duration = positive().default("10s"),
         /// Timeout to the end of a response.
@@ -54,6 +61,18 @@ settings! {
         pub ready_timeout: Duration = positive().name("patience").default("30s"),
         /// When the server is restarted.
         pub restart: Restart = word().default("case"),
+        /// The weir program that serves the configuration.
+        pub program: Option<PathBuf> = value(Kind::Text, |node| Some(node.text()?.into())).name("binary").absent("this weir"),
+        /// Files in its data folder, and their templates, which may contain the placeholders of the
+        /// command.
+        pub files: Vec<(String, String)> = pairs(Names::Name),
+        /// Commands that run to their end before the server starts, with the placeholders of the
+        /// command.
+        pub prepare: Vec<Preparation> = by_hand(PREPARE),
+        /// Names of further free ports: `${port.NAME}`. `admin` is that of weir's admin listener.
+        pub ports: Vec<String> = texts(Kind::List(&Kind::Format(format::NAME))),
+        /// Cores of its processes.
+        pub cores: Vec<usize> = cores().absent("all cores"),
     }
     given {
         /// Program or configuration.
@@ -79,13 +98,30 @@ pub enum Restart {
     Case,
     /// For each cell.
     Cell,
+    /// For each round. It runs only during its round.
+    Round,
     /// Never.
     Never,
 }
 
 /// The backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Backend {
+pub struct Backend {
+    /// Echo backend or program.
+    pub start: BackendStart,
+    /// Working directory of the command.
+    pub folder: PathBuf,
+    /// Files in its data folder, and their templates.
+    pub files: Vec<(String, String)>,
+    /// Names of further free ports.
+    pub ports: Vec<String>,
+    /// Cores of its processes; all if empty.
+    pub cores: Vec<usize>,
+}
+
+/// Echo backend or program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendStart {
     /// weir's echo backend.
     Echo(Echo),
     /// A program and its arguments.
@@ -106,6 +142,12 @@ settings! {
         command = texts(SCALARS),
         /// URL with a 2xx response once the backend is ready.
         ready = text(Kind::Text).absent("its port is open"),
+        /// Files in its data folder `${data}`, and their templates.
+        files = pairs(Names::Name),
+        /// Names of further free ports: `${port.NAME}`; for servers, `${backend.NAME}` is the address.
+        ports = texts(Kind::List(&Kind::Format(format::NAME))),
+        /// Cores of its processes.
+        cores = cores().absent("all cores"),
     },
     groups: &[Group { keys: &["echo", "command"], required: true }],
 }
@@ -122,14 +164,25 @@ settings! {
 }
 
 settings! {
+    /// Where the load is generated.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Generator is "the generator" {
+        /// Cores of the loops of the Lab, and of other generators.
+        pub cores: Vec<usize> = cores().absent("all cores"),
+    }
+}
+
+settings! {
     /// Measurement of a cell.
     pub(super) static PROTOCOL is "a protocol" {
         /// Rounds until a steady state, then recorded rounds.
         stabilise = by_hand(Kind::Object(Stabilise::SHAPE)),
         /// One run without its beginning.
         fixed = object::<FixedRun>(),
+        /// Rounds in which each case is measured once.
+        rounds = by_hand(Kind::Object(Rounds::SHAPE)),
     },
-    groups: &[Group { keys: &["stabilise", "fixed"], required: true }],
+    groups: &[Group { keys: &["stabilise", "fixed", "rounds"], required: true }],
 }
 
 settings! {
@@ -163,11 +216,31 @@ settings! {
     }
 }
 
+settings! {
+    /// Rounds in which each case is measured once, one after the other; the next round starts with
+    /// another case. Figures are compared within a round.
+    struct Rounds for PairedRules is "rounds" {
+        /// Valid rounds.
+        rounds: usize = integer(1, 50).name("count").default("7"),
+        /// Rounds that may be repeated, because one of their cases was invalid or disturbed.
+        repeats: usize = integer(0, 50).default("5"),
+        /// Load of each case before its first round; nothing of it is reported.
+        warm_up: Duration = duration().default("1s"),
+        /// Cores used by other programs above which a round is repeated, as a share of one core.
+        others: f64 = share().default("10%"),
+        /// Length of the beginning of each round that is not measured: connections are opened.
+        cut: Duration = duration().default("0"),
+        /// Share of failed requests up to which a round is valid.
+        errors: f64 = share().default("0%"),
+        idle = same(IDLE),
+    }
+}
+
 /// Idle condition between rounds.
 const IDLE: Key = Key::new(
     "idle",
-    Kind::Either(&[Kind::Enum(&["drained"]), TIME, Kind::Object(Gauges::SHAPE)]),
-    "Idle condition between rounds: weir has indexed and counted all records, gauges are 0, or a time has passed.",
+    Kind::Either(&[Kind::Enum(&["drained", "quiet"]), TIME, Kind::Object(Gauges::SHAPE)]),
+    "Idle condition between rounds: weir has indexed and counted all records, its processes do hardly anything, gauges are 0, or a time has passed.",
 )
 .default("0");
 
@@ -184,6 +257,9 @@ settings! {
 pub enum Idle {
     /// Until weir's queues are empty: the journal is indexed and counted, and no event waits.
     Drained,
+    /// Until weir's queues are empty, and the processes of the server, whatever it is, used less than
+    /// 5 % of a core for a second.
+    Quiet,
     /// Until these gauges are 0.
     Zero(Vec<String>),
     /// A time.
@@ -200,11 +276,29 @@ settings! {
         pub processes: Vec<Process> = by_hand(SCALARS).name("pids"),
         /// URL of the server's Prometheus metrics.
         pub metrics: Option<String> = text(Kind::Text),
+        /// The CPU time of the server: of its processes, or of the machine without the generator, which
+        /// includes the backend and processes that end before they can be read.
+        pub cpu: CpuSource = word().default("processes"),
         /// Names of metrics.
         pub gauges: Vec<String> = texts(Kind::List(&Kind::Text)),
+        /// Name of the server's threads whose CPU time is the figure `thread-cpu`, without a number at
+        /// its end.
+        pub thread: Option<String> = text(Kind::Text),
+        /// Counters of the metrics page by their names in bars: `tries of weir <= 1.2` for each request.
+        pub counters: Vec<(String, String)> = pairs(Names::Name),
         /// Unified GC log of a JVM.
         pub gc_log: Option<PathBuf> = by_hand(Kind::Text),
     }
+}
+
+/// What counts as the CPU time of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum CpuSource {
+    /// Its processes and their descendants.
+    Processes,
+    /// All of the machine except the generator.
+    Machine,
 }
 
 /// An observed process.
@@ -227,24 +321,53 @@ pub(super) fn target(root: &Fields<'_>) -> Option<Target> {
 
 /// `server`.
 pub(super) fn server(root: &Fields<'_>, folder: &Path) -> Option<Server> {
-    let server = root.object("server", Server::SHAPE)?;
+    Some(started_server(&root.object("server", Server::SHAPE)?, folder))
+}
+
+/// A server with its files relative to `folder`.
+pub(super) fn started_server(server: &Fields<'_>, folder: &Path) -> Server {
     let start = match server.text("weir") {
-        Some(file) => Start::Weir(folder.join(file)),
+        Some(file) => Start::Weir(in_folder(folder, file)),
         None => Start::Command(server.texts("command")),
     };
+    let read = Server::read(server, start);
+    let prepare = preparations(server.many("prepare"));
+    let program = read.program.map(|path| folder.join(path));
+    let files = templates(read.files, folder);
     let folder = server.text("folder").map_or(folder.to_owned(), |path| folder.join(path));
-    Some(Server { folder, ..Server::read(&server, start) })
+    Server { folder, program, files, prepare, ..read }
+}
+
+/// Templates of files, resolved against the scenario's folder.
+fn templates(files: Vec<(String, String)>, folder: &Path) -> Vec<(String, String)> {
+    let resolved = |(name, path): (String, String)| {
+        (name, in_folder(folder, &path).to_string_lossy().into_owned())
+    };
+    files.into_iter().map(resolved).collect()
+}
+
+/// A file of the scenario's folder, or one that begins with a placeholder such as `${data}`.
+fn in_folder(folder: &Path, file: &str) -> PathBuf {
+    if file.starts_with("${") { file.into() } else { folder.join(file) }
 }
 
 /// `backend`.
-pub(super) fn backend(root: &Fields<'_>) -> Option<Backend> {
+pub(super) fn backend(root: &Fields<'_>, folder: &Path) -> Option<Backend> {
     let backend = root.object("backend", &BACKEND)?;
-    Some(match backend.object("echo", Echo::SHAPE) {
-        Some(echo) => Backend::Echo(Echo::read(&echo)),
-        None => Backend::Command {
+    let start = match backend.object("echo", Echo::SHAPE) {
+        Some(echo) => BackendStart::Echo(Echo::read(&echo)),
+        None => BackendStart::Command {
             command: backend.texts("command"),
             ready: backend.text("ready").map(str::to_owned),
         },
+    };
+    let files = backend.get("files").and_then(pairs_of).unwrap_or_default();
+    Some(Backend {
+        start,
+        folder: folder.to_owned(),
+        files: templates(files, folder),
+        ports: backend.texts("ports"),
+        cores: backend.get("cores").and_then(cores_of).unwrap_or_default(),
     })
 }
 
@@ -253,10 +376,13 @@ pub(super) fn protocol(root: &Fields<'_>, report: &mut Diagnostics) -> (Method, 
     let protocol = root.object_or_empty("protocol", &PROTOCOL);
     if let Some(fixed) = protocol.object("fixed", FixedRun::SHAPE) {
         let cut = FixedRun::read(&fixed).cut.unwrap_or_default();
-        if cut.subsec_nanos() > 0 {
-            report.error(codes::BAD_VALUE, fixed.node().at, "`cut` takes whole seconds");
-        }
+        check_whole_seconds(cut, &fixed, report);
         return (Method::Fixed { cut }, idle(&fixed, root, report));
+    }
+    if let Some(rounds) = protocol.object("rounds", Rounds::SHAPE) {
+        let rules = Rounds::read(&rounds);
+        check_whole_seconds(rules.cut, &rounds, report);
+        return (Method::Paired(rules), idle(&rounds, root, report));
     }
     let Some(stabilise) = protocol.object("stabilise", Stabilise::SHAPE) else {
         return (Method::Once, AT_ONCE);
@@ -270,6 +396,12 @@ pub(super) fn protocol(root: &Fields<'_>, report: &mut Diagnostics) -> (Method, 
         ));
     }
     (Method::Stabilise(rules), idle(&stabilise, root, report))
+}
+
+fn check_whole_seconds(cut: Duration, fields: &Fields<'_>, report: &mut Diagnostics) {
+    if cut.subsec_nanos() > 0 {
+        report.error(codes::BAD_VALUE, fields.node().at, "`cut` takes whole seconds");
+    }
 }
 
 const AT_ONCE: Idle = Idle::Time(Duration::ZERO);
@@ -288,6 +420,7 @@ fn idle(protocol: &Fields<'_>, root: &Fields<'_>, report: &mut Diagnostics) -> I
     }
     match protocol.text("idle") {
         Some("drained") => Idle::Drained,
+        Some("quiet") => Idle::Quiet,
         _ => Idle::Time(protocol.duration("idle").unwrap_or_default()),
     }
 }
@@ -317,4 +450,14 @@ pub(super) fn thresholds(root: &Fields<'_>, report: &mut Diagnostics) -> Vec<Thr
         valid_or_help(threshold, node, help, report)
     };
     root.many("thresholds").iter().filter_map(threshold).collect()
+}
+
+/// `stop`.
+pub(super) fn stop(root: &Fields<'_>, report: &mut Diagnostics) -> Vec<StopCondition> {
+    let help = Some("for example `error-rate>5% for 10s` or `p99>2s for echo for 30s`");
+    let condition = |node: &Node| {
+        let condition = StopCondition::parse(node.text().unwrap_or_default());
+        valid_or_help(condition, node, help, report)
+    };
+    root.many("stop").iter().filter_map(condition).collect()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::program::{ArrivalRate, Body, Executor, Step, Url};
+use crate::program::{ArrivalRate, Body, Climb, Executor, Searched, Step, Url};
 use std::time::Duration;
 
 /// The complete format, as in the guide.
@@ -75,7 +75,8 @@ fn every_key_is_read() {
         ]
     );
     let delay = Duration::from_millis(100);
-    assert_eq!(cell.backend, Some(Backend::Echo(Echo { port: 8688, delay })));
+    let backend = cell.backend.as_ref().map(|backend| backend.start.clone());
+    assert_eq!(backend, Some(BackendStart::Echo(Echo { port: 8688, delay })));
     let group = &cell.program.groups[0];
     let Executor::Users(users) = &group.executor else { panic!("users") };
     assert_eq!((users.users, users.duration), (200, Some(Duration::from_secs(900))));
@@ -234,4 +235,240 @@ fn executors_have_their_settings() {
     };
     assert_eq!((find.errors, find.precision), (0.005, 0.04));
     assert_eq!(find.limits, [(99.9, Duration::from_secs(1))]);
+}
+
+#[test]
+fn searches_have_their_settings() {
+    let search = |text: &str| {
+        let scenario = load(&with("[{get: /}]", text)).expect("valid");
+        match &scenario.cells[0].program.groups[0].executor {
+            Executor::FindMax(search) => search.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let users = search("{executor: find-max, of: users, start: 5, slo: {p95: 1s}}");
+    assert_eq!((users.of, users.start, users.max, users.repeats), (Searched::Users, 5.0, 1e4, 3));
+    assert_eq!((users.climb, users.ramp), (Climb::Double, Duration::from_secs(1)));
+    let rate = search("{executor: find-max, slo: {p95: 1s}}");
+    assert_eq!((rate.of, rate.start, rate.repeats), (Searched::Rate, 100.0, 1));
+    let steps =
+        search("{executor: steps, of: users, step: 50, hold: 20s, max: 400, slo: {p95: 1s}}");
+    assert_eq!((steps.climb, steps.start, steps.max), (Climb::Add(50.0), 50.0, 400.0));
+    for (text, finding) in [
+        ("{executor: steps, slo: {p95: 1s}}", "`steps` needs `step`"),
+        (
+            "{executor: find-max, of: users, quantum: 5ms, slo: {p95: 1s}}",
+            "`quantum` needs `of: rate`",
+        ),
+        ("{executor: find-max, ramp: 5s, slo: {p95: 1s}}", "`ramp` needs `of: users`"),
+        ("{executor: find-max, of: users, start: 5/s, slo: {p95: 1s}}", "a number of users"),
+        ("{executor: find-max, start: 500, max: 100, slo: {p95: 1s}}", "is above `max`"),
+    ] {
+        let found = load(&with("[{get: /}]", text)).expect_err("wrong").join(" ");
+        assert!(found.contains(finding), "{text}: {found}");
+    }
+}
+
+#[test]
+fn conditions_of_stop_are_read_with_their_duration() {
+    let text = with("[{get: /}]", ONCE) + "stop: [\"error-rate>5% for 10s\", \"p99>2s for 30s\"]\n";
+    assert_eq!(load(&text).expect("valid").stop.len(), 2);
+    let wrong = with("[{get: /}]", ONCE) + "stop: [\"p99>2s\"]\n";
+    assert!(load(&wrong).expect_err("wrong").join(" ").contains("ends with its duration"));
+}
+
+#[test]
+fn loads_that_are_not_reported_are_programs_of_their_own() {
+    let side = "{requests: [{post: /fill, body: x, extract: {id: {json: $.id}}}, \
+                {get: \"/${id}\", only: {users: 2}}], \
+                load: {executor: shared-iterations, vus: 1, iterations: 5, only: {users: [1, 2]}}}";
+    let text = with("[{get: /}]", ONCE)
+        + &format!("matrix: {{users: [1, 2, 3]}}\nsetup: {side}\nbackground: {side}\n");
+    let scenario = load(&text).expect("valid");
+    let names = |program: &Option<Program>| program.as_ref().map(|all| all.labels.names().len());
+    let found: Vec<_> =
+        scenario.cells.iter().map(|cell| (names(&cell.setup), names(&cell.background))).collect();
+    assert_eq!(found, [(Some(1), Some(1)), (Some(2), Some(2)), (None, None)]);
+    assert_eq!(scenario.cells[0].program.labels.names(), ["GET /"]);
+    assert!(scenario.needs_single_generator().is_some_and(|why| why.contains("background")));
+    let wrong = load(&text.replace("only: {users: 2}}", "only: {user: 2}}")).expect_err("unknown");
+    assert!(wrong.join(" ").contains("`user` is not a name of `matrix`"), "{wrong:?}");
+}
+
+#[test]
+fn levels_have_values_for_other_keys() {
+    let text = with(
+        "[{get: \"/${load.path}\", checks: [{status: 200, only: {load: heavy}}]}]",
+        "{executor: constant-vus, vus: \"${load.vus}\", duration: 1s}",
+    ) + "matrix: {load: {light: {vus: 1, path: a, cores: [0]}, heavy: {vus: 9, path: b, cores: all}}}\n\
+         generator: {cores: \"${load.cores}\"}\n\
+         contenders: {one: {server: {command: [x], cores: \"${load.cores}\"}}, \
+         two: {server: {command: [y, \"${load.vus}\"]}, only: {load: light}}}\n";
+    let scenario = load(&text).expect("valid");
+    let names: Vec<String> = scenario.cells.iter().map(Cell::name).collect();
+    let expected =
+        ["load=light contender=one", "load=light contender=two", "load=heavy contender=one"];
+    assert_eq!(names, expected);
+    let [light, _, heavy] = &scenario.cells[..] else { panic!("three") };
+    let cores = |cell: &Cell| cell.contender.as_ref().expect("one").server.cores.clone();
+    assert_eq!((&light.generator_cores[..], cores(light)), (&[0][..], vec![0]));
+    assert_eq!((&heavy.generator_cores[..], cores(heavy)), (&[][..], vec![]));
+    let Executor::Users(users) = &heavy.program.groups[0].executor else { panic!("users") };
+    let [Step::Request(request)] = heavy.program.groups[0].steps.as_slice() else { panic!() };
+    assert_eq!((users.users, request.checks.len()), (9, 1));
+    let [Step::Request(request)] = light.program.groups[0].steps.as_slice() else { panic!() };
+    assert_eq!(request.checks.len(), 0);
+    let Start::Command(command) = &scenario.cells[1].contender.as_ref().expect("two").server.start
+    else {
+        panic!("a command")
+    };
+    assert_eq!(command[..], ["y", "1"]);
+
+    let wrong = load(&text.replace("path: b, ", "")).expect_err("no path").join(" ");
+    assert!(wrong.contains("`heavy` has no `path`"), "{wrong}");
+    let wrong = load(&text.replace("only: {load: light}", "only: {lode: light}")).expect_err("?");
+    assert!(wrong.join(" ").contains("`lode` is not a name of `matrix`"), "{wrong:?}");
+}
+
+#[test]
+fn probes_and_preparations_are_read() {
+    let text = with("[{get: /}]", ONCE)
+        + "prepare: [[make, it], {command: [sleep, 1], timeout: 2s}]\n\
+           probes: [{get: /secret, checks: [{status: 401}]}, {get: /open, checks: [{bytes: 3}]}]\n";
+    let scenario = load(&text).expect("valid");
+    let times: Vec<u64> = scenario.prepare.iter().map(|one| one.timeout.as_secs()).collect();
+    assert_eq!(
+        (&scenario.prepare[0].command[..], times),
+        (&["make", "it"].map(String::from)[..], vec![60, 2])
+    );
+    let cell = &scenario.cells[0];
+    let probes = cell.probes.as_ref().expect("probes");
+    let [Step::Request(secret), Step::Request(open)] = probes.groups[0].steps.as_slice() else {
+        panic!("two requests")
+    };
+    assert!(secret.success.contains(401) && !open.success.contains(401));
+    assert_eq!(cell.program.labels.names(), ["GET /"], "probes are not reported");
+}
+
+/// The findings of a scenario in a folder with a schema.
+fn calls(requests: &str, schema: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("shop.proto"), crate::grpc::tests::SCHEMA).expect("written");
+    let text = with(requests, ONCE) + schema;
+    let path = folder.path().join("test.yaml");
+    let found = load_text(&path, &text, &Overrides::default()).expect_err("findings");
+    let found = found.list.iter().map(|f| {
+        let help = f.help.as_deref().map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}:{}: {}{help}", f.line, f.column, f.message)
+    });
+    found.collect()
+}
+
+#[test]
+fn errors_of_calls_have_line_and_remedy() {
+    let proto = "grpc: {proto: shop.proto}\n";
+    for (request, expected) in [
+        (
+            "grpc: shop.Orders",
+            "3:19: `shop.Orders` is not a method (write `grpc: package.Service/Method`)",
+        ),
+        (
+            "grpc: shop.Order/Get",
+            "3:19: the schema has no service `shop.Order` (did you mean `shop.Orders`?)",
+        ),
+        ("grpc: shop.Orders/Gat", "3:19: `shop.Orders` has no method `Gat` (did you mean `Get`?)"),
+        (
+            "grpc: shop.Orders/Get, message: {items: [{nam: tea}]}",
+            "3:60: `shop.Item` has no field `nam` (did you mean `name`?)",
+        ),
+        (
+            "grpc: shop.Orders/Put, message: [{cents: 1}, {state: PAYD}]",
+            "3:66: `state` of `shop.Order` is shop.State: ",
+        ),
+        (
+            "grpc: shop.Orders/Get, message: [{}, {}]",
+            "3:19: `shop.Orders/Get` takes a single message",
+        ),
+        ("grpc: shop.Orders/Get, message: {order_id: \"${ID}\"}", "3:56: unknown name `ID`"),
+        (
+            "grpc: shop.Orders/Get, headers: {a: b}",
+            "3:45: `headers` does not belong to `grpc` (write `metadata`)",
+        ),
+        (
+            "grpc: shop.Orders/Get, json: {}",
+            "3:42: `json` does not belong to `grpc` (write `message`)",
+        ),
+        (
+            "grpc: shop.Orders/Get, metadata: {grpc-timeout: 1S}",
+            "3:47: `grpc-timeout` is set by the protocol (write `deadline`)",
+        ),
+        (
+            "grpc: shop.Orders/Watch, until: {events: 1}",
+            "3:54: `events` belongs to `sse` (write `messages` or `time`)",
+        ),
+        ("get: /, message: {}", "3:30: `message` belongs to `grpc`"),
+        (
+            "grpc: shop.Orders/Get, checks: [{grpc_status: FINE}]",
+            "3:59: `FINE` is not a status of gRPC (write names such as `NOT_FOUND`, or numbers from 0 to 16)",
+        ),
+    ] {
+        let found = calls(&format!("[{{{request}}}]"), proto);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{request}: {found:#?}");
+    }
+    let missing = calls("[{grpc: shop.Orders/Get}]", "grpc: {proto: shop.protos}\n");
+    assert_eq!(
+        missing,
+        [
+            "5:15: `shop.protos` does not exist (paths are relative to the folder of the scenario, or to one of `import_paths`)"
+        ]
+    );
+}
+
+#[test]
+fn calls_are_encoded_when_the_scenario_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("shop.proto"), crate::grpc::tests::SCHEMA).expect("written");
+    let requests =
+        "[{grpc: shop.Orders/Get, message: {order_id: \"7\"}}, {grpc: shop.Orders/Talk}]";
+    let text = with(requests, ONCE) + "grpc: {proto: [shop.proto]}\n";
+    let (scenario, _) = load_text(&folder.path().join("a.yaml"), &text, &Overrides::default())
+        .unwrap_or_else(|findings| panic!("{}", findings.render(false)));
+    let program = &scenario.cells[0].program;
+    let names = ["shop.Orders/Get", "shop.Orders/Talk", "shop.Orders/Talk message"];
+    assert_eq!(program.labels.names(), names);
+    let [Step::Request(get), Step::Request(_)] = program.groups[0].steps.as_slice() else {
+        panic!("steps")
+    };
+    let Some(crate::program::StreamKind::Grpc(call)) = get.stream.as_deref().map(|s| &s.kind)
+    else {
+        panic!("a call")
+    };
+    assert_eq!((call.fixed_json(), get.http2), (Some("{\"order_id\":\"7\"}"), true));
+}
+
+#[test]
+fn pauses_may_be_log_normal() {
+    let scenario = load(&with("[{get: /, think: {median: 2s, p95: 8s}}]", ONCE)).expect("valid");
+    let Step::Pause(pause) = &scenario.cells[0].program.groups[0].steps[1] else {
+        panic!("a pause")
+    };
+    let sigma: f64 = pause.spread.as_fixed().and_then(|text| text.parse().ok()).expect("a number");
+    assert_eq!(pause.offset.as_fixed(), Some("2000"));
+    // The 95th percentile is exp(1.645 σ) times the median.
+    assert!((2000.0 * (1.644_853_627 * sigma).exp() - 8000.0).abs() < 1.0, "{sigma}");
+}
+
+#[test]
+fn variables_in_the_path_of_an_absolute_url_leave_its_origin_known() {
+    let text =
+        with("[{get: \"http://other:9/a/${uuid()}?x=1\"}, {get: \"http://${uuid()}/\"}]", ONCE);
+    let scenario = load(&text).expect("valid");
+    let [Step::Request(first), Step::Request(second)] =
+        scenario.cells[0].program.groups[0].steps.as_slice()
+    else {
+        panic!("two requests")
+    };
+    let Url::Parts { origin, target } = &first.url else { panic!("{:?}", first.url) };
+    assert_eq!((origin.host.as_str(), origin.port, target.start()), ("other", 9, "/a/"));
+    assert!(matches!(second.url, Url::Absolute(_)), "{:?}", second.url);
 }

@@ -50,6 +50,8 @@ enum Expression {
     Binary(Operator, Box<(Expression, Expression)>),
     /// Condition, value if true (the condition's if `None`: `a ?: b`), value if false.
     Choice(Box<(Expression, Option<Expression>, Expression)>),
+    /// `a ?? b`: the first value, or the second one if the first is null.
+    Coalesce(Box<(Expression, Expression)>),
     /// A method of a value.
     Method(Box<Expression>, String, Vec<Expression>),
     /// A method of `vars`, `props` or `log`.

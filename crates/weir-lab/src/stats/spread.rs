@@ -57,6 +57,15 @@ pub fn local_variation(values: &[f64]) -> Option<f64> {
     Some((squares / (2.0 * (spread.n - 1) as f64)).sqrt() / spread.mean)
 }
 
+/// Median of at least one value.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
 /// Arithmetic mean of at least one value.
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64

@@ -1,13 +1,14 @@
 //! Controllers, by samples without requests: their order, and what users share.
 
-use crate::plan::{closed, group};
+use crate::plan::{closed, get, group, step};
+use crate::server::Server;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_lab::engine::{self, Control, Options, Summary};
 use weir_lab::program::{
-    ArrivalStage, ArrivalTimes, ChoiceOrder, Controller, ControllerKind, Dummy, Executor,
-    FlowAction, ForEach, Gate, GateId, LocalKind, LocalSample, LoopCount, OTHER_LABELS, Phase,
-    Program, SharedTimer, Step, Text, TextPart, TimerId,
+    ArrivalStage, ArrivalTimes, CacheOptions, ChoiceOrder, Controller, ControllerKind, Dummy,
+    Executor, FlowAction, ForEach, Gate, GateId, LocalKind, LocalSample, LoopCount, OTHER_LABELS,
+    Phase, Program, SharedTimer, Step, Text, TextPart, TimerId, Url, Users,
 };
 
 /// Label, start and end of each sample, in the order of their ends.
@@ -61,8 +62,14 @@ fn sample(program: &mut Program, label: &str, success: Text, millis: u32) -> Ste
     };
     let label = program.label(label);
     let kind = LocalKind::Dummy(Box::new(dummy));
-    let sample =
-        LocalSample { label, name: None, kind, checks: Vec::new(), post_processors: Vec::new() };
+    let sample = LocalSample {
+        label,
+        name: None,
+        kind,
+        checks: Vec::new(),
+        post_processors: Vec::new(),
+        scripts: None,
+    };
     Step::Local(sample.into())
 }
 
@@ -89,7 +96,8 @@ fn looped(times: &str, steps: Vec<Step>) -> Step {
 }
 
 fn choose(order: ChoiceOrder, by_sample: bool, branches: Vec<Vec<Step>>) -> Step {
-    Controller { kind: ControllerKind::Choose { order, by_sample }, branches }.into()
+    Controller { kind: ControllerKind::Choose { order, by_sample }, scripts: Vec::new(), branches }
+        .into()
 }
 
 #[test]
@@ -148,31 +156,100 @@ fn branches_are_chosen_in_turn_by_name_and_by_sample() {
             choose(turn, false, vec![pair(p, "a", "b"), vec![none], vec![say(p, "c")]]),
             choose(turn, true, vec![pair(p, "d", "e"), vec![say(p, "f")]]),
             set(p, "n", "other"),
-            Controller { kind: switch, branches: vec![vec![say(p, "never")], vec![say(p, "g")]] }
-                .into(),
+            Controller {
+                kind: switch,
+                scripts: Vec::new(),
+                branches: vec![vec![say(p, "never")], vec![say(p, "g")]],
+            }
+            .into(),
         ]
     });
     let (_, seen) = run(program, 1);
     assert_eq!(names(&seen), "a b d g c f g a b e g");
 }
 
+fn transaction(p: &mut Program, parent_only: bool, steps: Vec<Step>) -> Step {
+    Step::Transaction {
+        scripts: None,
+        label: p.label("all"),
+        name: None,
+        with_pauses: true,
+        parent_only,
+        checks: Arc::default(),
+        steps,
+    }
+}
+
+#[test]
+fn a_transaction_goes_on_with_the_next_turn_of_its_branch() {
+    let turns = |parent_only, order| {
+        let program = program(1, 7, |p| {
+            let steps = vec![say(p, "a"), say(p, "b")];
+            let branch = vec![transaction(p, parent_only, steps)];
+            vec![choose(order, true, vec![branch, vec![say(p, "c")]])]
+        });
+        run(program, 1)
+    };
+    // What follows its last sample is part of the next turn.
+    let (_, seen) = turns(false, ChoiceOrder::InTurn);
+    assert_eq!(names(&seen), "a c b c all a c b");
+    let (start, end) =
+        seen.iter().find(|(name, ..)| name == "all").map(|(_, a, b)| (a, b)).unwrap();
+    assert!(*start <= seen[0].1 && *end >= seen[3].2, "it spans the other turns: {seen:?}");
+    // The end of one that replaces its samples is a turn of its own.
+    assert_eq!(names(&turns(true, ChoiceOrder::InTurn).1), "c c all c");
+    for parent_only in [false, true] {
+        let (summary, seen) = turns(parent_only, ChoiceOrder::Random);
+        let count = |label: &str| seen.iter().filter(|(name, ..)| name == label).count();
+        assert!(count("all") * 3 <= 7 - count("c"), "{seen:?}");
+        assert_eq!(summary.interrupted, 0);
+    }
+}
+
+#[test]
+fn an_interrupted_branch_has_had_its_turn_and_starts_again() {
+    let ended = |parent_only| {
+        let program = program(1, 6, |p| {
+            let steps = vec![say(p, "a"), say(p, "b"), Step::Flow(FlowAction::NextIteration)];
+            let branch = vec![transaction(p, parent_only, steps)];
+            vec![choose(ChoiceOrder::InTurn, true, vec![branch, vec![say(p, "c")]])]
+        });
+        names(&run(program, 1).1)
+    };
+    assert_eq!(ended(false), "a c b c all c");
+    assert_eq!(ended(true), "c c all c");
+}
+
+#[test]
+fn a_transaction_that_a_condition_resets_is_not_counted() {
+    let program = program(1, 4, |p| {
+        let on = p.variable("on");
+        let steps = vec![say(p, "a"), say(p, "b")];
+        let branch = vec![transaction(p, false, steps)];
+        let choice = choose(ChoiceOrder::InTurn, true, vec![branch, vec![say(p, "c")]]);
+        let condition = ControllerKind::If { condition: value(p, "on"), each_sample: false };
+        let off = vec![Step::Set(vec![(on, Text::fixed("false"))])];
+        let set_on = Step::Set(vec![(on, Text::fixed("true"))]);
+        // Off in the third iteration.
+        let turns = [vec![set_on.clone()], vec![set_on.clone()], off, vec![set_on]];
+        let turns = turns.map(|mut steps| {
+            steps.push(say(p, "t"));
+            vec![ControllerKind::Simple.around(steps)]
+        });
+        vec![choose(ChoiceOrder::InTurn, false, turns.to_vec()), condition.around(vec![choice])]
+    });
+    assert_eq!(names(&run(program, 1).1), "t a t c t t a");
+}
+
 #[test]
 fn a_user_that_ends_completes_the_transactions_of_its_last_sample() {
     let ended = |parent_only, last: bool| {
         let program = program(1, 3, |p| {
-            let label = p.label("all");
             let mut steps = vec![say(p, "a"), Step::Flow(FlowAction::StopUser)];
             if !last {
                 steps.push(say(p, "never"));
             }
-            vec![Step::Transaction {
-                label,
-                name: None,
-                with_pauses: true,
-                parent_only,
-                checks: Arc::default(),
-                steps,
-            }]
+            vec![transaction(p, parent_only, steps)]
         });
         let (summary, seen) = run(program, 1);
         assert_eq!(summary.interrupted, 0);
@@ -254,4 +331,36 @@ fn each_arrival_of_an_open_model_is_a_new_user() {
     let (summary, seen) = run(program, 2);
     let count = |name: &str| seen.iter().filter(|(known, ..)| known == name).count();
     assert_eq!((count("once"), count("each"), summary.total.offered), (40, 40, 40));
+}
+
+#[test]
+fn users_whose_samples_never_wait_end_and_share_their_loop() {
+    let server = Server::start();
+    let mut program = Program::default();
+    let mut dummy = say(&mut program, "dummy");
+    if let Step::Local(local) = &mut dummy {
+        let mut quick = (**local).clone();
+        if let LocalKind::Dummy(dummy) = &mut quick.kind {
+            dummy.waits = false;
+        }
+        *local = quick.into();
+    }
+    let mut cached = get(&server.origin(), "/fresh");
+    cached.client.cache = Some(CacheOptions { expires: true, each_iteration: false });
+    let mut invalid = get(&server.origin(), "/");
+    invalid.url = Url::Absolute(value(&mut program, "nothing"));
+    let limited = Users {
+        users: 2,
+        ramp: Duration::ZERO,
+        iterations: None,
+        duration: Some(Duration::from_millis(200)),
+    };
+    for steps in [vec![dummy], vec![step(cached)], vec![step(invalid)]] {
+        let steps = vec![Step::Loop { times: LoopCount::Forever, steps }];
+        program.groups.push(group(Executor::Users(limited.clone()), steps));
+    }
+    let (summary, _) = run(program, 1);
+    // Both users of the second group had their turn, beside four that never wait.
+    assert_eq!(server.requests(), 2);
+    assert!(!summary.stopped);
 }

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics, in whatever function")]
 
 mod controllers;
+mod data;
+mod grpc;
 mod models;
 mod plan;
 mod protocols;
@@ -12,4 +14,5 @@ mod responses;
 mod sample_run;
 mod server;
 mod steps;
+mod streams;
 mod truth;

@@ -3,8 +3,10 @@
 use crate::plan::{closed, get, open, program, run, samples, step};
 use crate::server::Server;
 use std::time::{Duration, Instant};
-use weir_lab::engine::{self, Control, Event, Options, StepVerdict};
-use weir_lab::program::{ArrivalRate, Executor, FindMax, Pause, Stage, Step, Text, Users};
+use weir_lab::engine::{self, Capacity, Control, Event, Options, StepVerdict};
+use weir_lab::program::{
+    ArrivalRate, Climb, Executor, FindMax, Pause, Searched, Stage, Step, Text, Users,
+};
 
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -123,6 +125,11 @@ fn the_highest_rate_of_a_slow_server_is_found() {
     let server = Server::start();
     // Two connections of 20 ms each: a hundred a second, no more.
     let executor = Executor::FindMax(FindMax {
+        of: Searched::Rate,
+        climb: Climb::Double,
+        max: 1000.0,
+        repeats: 1,
+        ramp: Duration::ZERO,
         start: 20.0,
         errors: 0.0,
         limits: vec![(50.0, MILLIS(500))],
@@ -133,9 +140,69 @@ fn the_highest_rate_of_a_slow_server_is_found() {
         max_in_flight: 2,
     });
     let summary = run(program(executor, vec![step(get(&server.origin(), "/delay/20"))]));
-    let last = summary.rate_steps.last().unwrap();
-    assert!(last.confirms && last.verdict == StepVerdict::Met, "{:?}", summary.rate_steps);
-    assert!((15.0..=110.0).contains(&last.rate), "{last:?}");
-    assert!(summary.rate_steps.iter().any(|hold| hold.verdict == StepVerdict::Behind));
+    let last = summary.load_steps.last().unwrap();
+    assert!(last.confirms && last.verdict == StepVerdict::Met, "{:?}", summary.load_steps);
+    assert!((15.0..=110.0).contains(&last.load.value()), "{last:?}");
+    assert!(summary.load_steps.iter().any(|hold| hold.verdict == StepVerdict::Behind));
     assert_eq!(samples(&summary).samples(), server.requests(), "all holds are in the whole");
+}
+
+#[test]
+fn the_highest_number_of_users_of_a_slow_server_is_found() {
+    let server = Server::start();
+    let executor = Executor::FindMax(FindMax {
+        of: Searched::Users,
+        climb: Climb::Double,
+        max: 64.0,
+        repeats: 2,
+        ramp: MILLIS(100),
+        start: 2.0,
+        errors: 0.0,
+        limits: vec![(50.0, MILLIS(45))],
+        precision: 0.3,
+        step_duration: MILLIS(300),
+        confirm: MILLIS(500),
+        quantum: MILLIS(1),
+        max_in_flight: 1,
+    });
+    let summary = run(program(executor, vec![step(get(&server.origin(), "/queue/4"))]));
+    let last = summary.load_steps.last().unwrap();
+    assert!(last.confirms && last.verdict == StepVerdict::Met, "{:?}", summary.load_steps);
+    assert!(!summary.open, "users wait for their responses");
+    let found = Capacity::of(&summary.load_steps).unwrap();
+    // One request at a time of 4 ms: eleven users wait for less than 45 ms.
+    assert!((1.0..=16.0).contains(&found.load.value()), "{found:?} {:?}", summary.load_steps);
+    assert!(found.confirmed && found.searches == 2 && found.interval.is_some(), "{found:?}");
+    assert!(summary.load_steps.iter().any(|step| step.verdict == StepVerdict::Slow));
+    assert_eq!(samples(&summary).samples(), server.requests(), "all steps are in the total");
+}
+
+#[test]
+fn the_ramp_up_of_a_step_is_not_evaluated() {
+    let server = Server::start();
+    let executor = Executor::FindMax(FindMax {
+        of: Searched::Users,
+        climb: Climb::Add(1.0),
+        max: 1.0,
+        repeats: 1,
+        ramp: MILLIS(200),
+        start: 1.0,
+        errors: 0.0,
+        limits: vec![],
+        precision: 0.02,
+        step_duration: MILLIS(2000),
+        confirm: Duration::ZERO,
+        quantum: MILLIS(1),
+        max_in_flight: 1,
+    });
+    let mut events = Vec::new();
+    let one = program(executor, vec![step(get(&server.origin(), "/delay/20"))]);
+    engine::run(one, &Options::default(), &Control::default(), &mut |event| match event {
+        engine::Event::Second(second) => events.push(second.second),
+        engine::Event::StepRamped => events.push(100),
+        engine::Event::LoadStep(step) => events.push(200 + u64::from(step.met)),
+        engine::Event::Groups(_) => {}
+    })
+    .unwrap();
+    assert_eq!(events, [0, 100, 1, 2, 201]);
 }

@@ -23,6 +23,7 @@ pub(crate) fn group(executor: Executor, steps: Vec<Step>) -> Group {
         on_error: OnError::Continue,
         cookies: Cookies::Ignored,
         new_user: false,
+        grace: None,
         index: None,
     }
 }

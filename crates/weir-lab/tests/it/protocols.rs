@@ -17,14 +17,21 @@ use weir_lab::program::{Body, CheckKind, Comparison, Field, Origin, Text, TextCh
 use weir_lab::sample::ErrorKind;
 
 fn acceptor() -> TlsAcceptor {
+    acceptor_of(&[])
+}
+
+/// With these protocols of ALPN.
+pub(crate) fn acceptor_of(protocols: &[&[u8]]) -> TlsAcceptor {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let config = rustls::ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+    let config = rustls::ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into());
+    let mut config = config
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     TlsAcceptor::from(Arc::new(config))
 }
 
@@ -41,6 +48,58 @@ fn tls_carries_requests_of_any_size() {
     let tally = samples(&summary);
     assert_eq!((tally.ok, tally.body, server.connections()), (30, 15 * 2_000_005, 3));
     assert_eq!(tally.sent, server.received(), "bytes of HTTP, not of TLS");
+}
+
+/// A proxy for one connection that answers `CONNECT` with a status. Gives its port and the request line.
+fn proxy(status: &'static str) -> (u16, std::thread::JoinHandle<String>) {
+    use std::io::{Read, Write, copy};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            client.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let line = head.lines().next().unwrap().to_owned();
+        write!(client, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+        if status.starts_with("200") {
+            let target = line.split(' ').nth(1).unwrap();
+            let mut server = std::net::TcpStream::connect(target).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ = copy(&mut from, &mut to);
+                to.shutdown(std::net::Shutdown::Write)
+            });
+            // The end of a connection is no matter of the proxy.
+            let _ = copy(&mut server, &mut client);
+        }
+        line
+    });
+    (port, thread)
+}
+
+#[test]
+fn tls_goes_through_a_tunnel_of_a_proxy() {
+    let server = Server::start_with(Some(acceptor()));
+    let mut origin = server.origin();
+    origin.tls = true;
+    let through = |status| {
+        let (port, thread) = proxy(status);
+        let mut request = get(&origin, "/");
+        request.client.proxy = Some(("127.0.0.1".to_owned(), port));
+        let summary = run(program(closed(1, 1), vec![step(request)]));
+        let tally = samples(&summary);
+        ((tally.ok, tally.failed()), thread)
+    };
+    let (counts, thread) = through("200 Connection established");
+    assert_eq!((counts, server.connections()), ((1, 0), 1));
+    let line = format!("CONNECT 127.0.0.1:{} HTTP/1.1", origin.port);
+    assert_eq!(thread.join().unwrap(), line);
+    let (counts, _) = through("407 Proxy Authentication Required");
+    assert_eq!((counts, server.connections()), ((0, 1), 1), "no request without a tunnel");
 }
 
 #[test]
@@ -65,6 +124,54 @@ fn tls_to_a_server_without_it_is_an_error() {
     request.timeouts.connect = std::time::Duration::from_millis(500);
     let summary = run(program(closed(1, 2), vec![step(request)]));
     assert_eq!(samples(&summary).failed(), 2);
+}
+
+/// A server that requires a certificate of its own authority, whose name is `lab.test`, and the files of
+/// a client.
+fn mutual() -> (Server, tempfile::TempDir) {
+    let made = rcgen::generate_simple_self_signed(["lab.test".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("both.crt"), made.cert.pem()).unwrap();
+    std::fs::write(folder.path().join("both.key"), made.signing_key.serialize_pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    (Server::start_with(Some(TlsAcceptor::from(Arc::new(config)))), folder)
+}
+
+#[test]
+fn mutual_tls_needs_the_clients_certificate_and_the_servers_name() {
+    let (server, folder) = mutual();
+    let base = format!("https://127.0.0.1:{}", server.origin().port);
+    let outcome = |tls: &str| {
+        let text = format!(
+            "lab: 1\ntarget: {{base: \"{base}\", tls: {tls}}}\nrequests: [{{get: /}}]\n\
+             load: {{executor: shared-iterations, vus: 1, iterations: 2}}\n"
+        );
+        let path = folder.path().join("scenario.yaml");
+        let (scenario, _) =
+            weir_lab::scenario::load_text(&path, &text, &Default::default()).unwrap();
+        let summary = run(scenario.cells[0].program.clone());
+        (samples(&summary).ok, samples(&summary).failed())
+    };
+    let complete = "{cert: both.crt, key: both.key, ca: both.crt, server_name: lab.test}";
+    assert_eq!(outcome(complete), (2, 0));
+    assert_eq!(outcome("{ca: both.crt, server_name: lab.test}"), (0, 2), "no certificate");
+    assert_eq!(outcome("{cert: both.crt, key: both.key, ca: both.crt}"), (0, 2), "another name");
+    assert_eq!(
+        outcome("{cert: both.crt, key: both.key, server_name: lab.test}"),
+        (0, 2),
+        "no trust"
+    );
 }
 
 /// hyper's response: the length of the request body, and the method.

@@ -31,13 +31,14 @@ fn folder(name: &str) -> PathBuf {
 
 /// Opens a page in a browser of its own; gives the page as it is after its scripts, and what was
 /// logged.
-fn browse(page: &Path, screenshot: Option<&Path>) -> (String, String) {
+fn browse(page: &Path, width: u32, screenshot: Option<&Path>) -> (String, String) {
     let profile = tempfile::tempdir().expect("a profile");
     let mut command = Command::new("chromium");
     command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
-        .args(["--enable-logging=stderr", "--window-size=1240,5200", "--virtual-time-budget=4000"])
+        .args(["--enable-logging=stderr", "--virtual-time-budget=4000"])
+        .arg(format!("--window-size={width},5200"))
         .arg(format!("--user-data-dir={}", profile.path().display()));
     match screenshot {
         Some(path) => command.arg(format!("--screenshot={}", path.display())),
@@ -51,17 +52,18 @@ fn browse(page: &Path, screenshot: Option<&Path>) -> (String, String) {
     (text(output.stdout), text(output.stderr))
 }
 
-fn open(folder: &Path, theme: &str) -> String {
+/// Opens the report in a window of this width; gives what the probe found.
+fn open(folder: &Path, theme: &str, width: u32) -> String {
     let page = fs::read_to_string(folder.join("report.html")).expect("a report");
     let themed =
         page.replacen("<html lang=\"en\"", &format!("<html lang=\"en\" data-theme=\"{theme}\""), 1);
     let probed = folder.join(format!("{theme}.html"));
     fs::write(&probed, themed.replace("</body>", PROBE)).expect("written");
-    let (dom, log) = browse(&probed, None);
+    let (dom, log) = browse(&probed, width, None);
     let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert_eq!(complaints, Vec::<&str>::new());
-    let picture = folder.join(format!("{theme}.png"));
-    browse(&probed, Some(&picture));
+    let picture = folder.join(format!("{theme}-{width}.png"));
+    browse(&probed, width, Some(&picture));
     assert!(fs::metadata(&picture).is_ok_and(|file| file.len() > 50_000), "{}", picture.display());
     let probe = dom.split("data-probe=\"").nth(1).and_then(|rest| rest.split('"').next());
     probe.unwrap_or_default().to_owned()
@@ -71,8 +73,9 @@ fn open(folder: &Path, theme: &str) -> String {
 fn charts_are_drawn_in_both_themes() {
     let folder = folder("cases");
     sample_run::write(&folder, 5);
-    for theme in ["light", "dark"] {
-        let probe = open(&folder, theme);
+    // A window of a browser is at least 500 pixels wide.
+    for (theme, width) in [("light", 1240), ("dark", 500)] {
+        let probe = open(&folder, theme, width);
         if !has_charts() {
             assert_eq!(probe, ";wide=false", "no chart without the library");
             continue;
@@ -94,8 +97,23 @@ fn a_single_case_has_its_figures_on_top() {
     let page = fs::read_to_string(folder.join("report.html")).expect("a report");
     assert!(page.contains("class=\"tiles\""));
     assert!(page.contains("12.7 : 1"), "compressed bodies are compared with decoded ones");
-    let probe = open(&folder, "light");
+    let probe = open(&folder, "light", 1240);
     assert!(!probe.contains("false,") && probe.ends_with("wide=false"), "{probe}");
+}
+
+#[test]
+fn a_report_is_small_and_counts_are_counts() {
+    let folder = folder("size");
+    sample_run::write(&folder, 5);
+    let page = fs::read_to_string(folder.join("report.html")).expect("a report");
+    let (before, data) = page.split_once("id=\"data\">").unwrap_or((&page, "</script>"));
+    let (_, after) = data.split_once("</script>").expect("the end of the data");
+    assert!(before.len() + after.len() < 400 * 1024, "{} bytes", before.len() + after.len());
+    assert!(page.contains("<strong>150</strong> × <code>http_503</code> Service Unavailable"));
+    assert!(page.contains("class=\"verdict fail\"><p>A threshold was broken: "));
+    let samples = StoredRun::read(&folder).expect("a run").summary.cells[0].labels[0].samples;
+    let grouped = format!("{}\u{202f}{:03}", samples / 1000, samples % 1000);
+    assert!(page.contains(&format!("<td class=\"n\">{grouped}</td>")), "{samples}");
 }
 
 #[test]

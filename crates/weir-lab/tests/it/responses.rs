@@ -112,3 +112,34 @@ fn redirects_are_followed_within_one_sample() {
     let (tally, _) = send("/redirect/3", |_| {});
     assert_eq!((tally.ok, tally.body), (3, 3 * "moved".len() as u64));
 }
+
+#[test]
+fn failures_have_an_example_even_if_nothing_is_checked() {
+    let server = Server::start();
+    let mut request = get(&server.origin(), "/status/503?token=t0p");
+    let (name, value) = (Text::fixed("Authorization"), Text::fixed("Bearer abc"));
+    request.headers.push((name, value));
+    let summary = run(program(closed(1, 3), vec![step(request), step(get(&server.origin(), "/"))]));
+    let [failures] = summary.total.failures.groups() else { panic!("one message") };
+    assert_eq!((failures.count, failures.kind), (3, ErrorKind::Http503));
+    let example = weir_lab::results::Failure::new(failures, &[]);
+    assert_eq!(example.status, 503);
+    assert!(example.url.ends_with("/status/503?token=***"), "{example:?}");
+    assert!(example.request.starts_with("GET /status/503?token=*** HTTP/1.1\n"), "{example:?}");
+    assert!(example.request.contains("\nAuthorization: Bearer ***"), "{example:?}");
+    assert!(example.response.starts_with("HTTP/1.1 503 "), "{example:?}");
+}
+
+#[test]
+fn an_example_has_the_response_of_its_own_request() {
+    let server = Server::start();
+    let mut expected = get(&server.origin(), "/status/503");
+    expected.expected = StatusSet::parse("503").unwrap();
+    let mut failing = get(&server.origin(), "/status/299");
+    failing.success = StatusSet::parse("200").unwrap();
+    let summary = run(program(closed(1, 2), vec![step(expected), step(failing)]));
+    let [failures] = summary.total.failures.groups() else { panic!("one message") };
+    assert_eq!((failures.count, failures.kind), (2, ErrorKind::Http2xx));
+    assert!(!failures.example.response.contains("503"), "{failures:?}");
+    assert!(!failures.message.contains("Unavailable"), "{failures:?}");
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use weir_lab::measure::{Case, Measurement, Method, RoundConditions, SERVER, Settings};
 use weir_lab::protocol::{CaseOrder, RoundSize, Rules};
-use weir_lab::record::{FirstError, Interval, Tally, histogram};
+use weir_lab::record::{Example, FailureGroup, Failures, Interval, Tally, histogram};
 use weir_lab::results::{CaseAttributes, Cell, Factor, Folder, Host, Published, Run, ServerRow};
 use weir_lab::sample::ErrorKind;
 use weir_lab::threshold::Threshold;
@@ -52,15 +52,10 @@ impl Simulated {
         tally.last_end = (at + 1) * 1_000_000_000;
         let mut lag = histogram();
         lag.record_n(200_000, tally.ok).expect("in range");
-        let first = FirstError {
-            label: weir_lab::program::Label(0),
-            kind: ErrorKind::Http503,
-            at: at * 1_000_000_000,
-            status: 503,
-            message: "Service Unavailable".to_owned(),
-            url: "http://127.0.0.1:8080/a?b=<c>".to_owned(),
-            body: "{\"error\": \"</script><b>busy\"}".to_owned(),
-        };
+        let mut failures = Failures::default();
+        if self.errors {
+            failures.add_group(&busy(at));
+        }
         Interval {
             second: at,
             offered: if self.open { tally.started } else { 0 },
@@ -69,10 +64,29 @@ impl Simulated {
             users: 150,
             generator_cpu: 300_000_000,
             busiest_loop: 0.3,
-            first_errors: if self.errors { vec![first] } else { Vec::new() },
+            failures,
             labels: vec![tally],
             ..Interval::default()
         }
+    }
+}
+
+/// Fifty responses with an error.
+fn busy(second: u64) -> FailureGroup {
+    FailureGroup {
+        label: weir_lab::program::Label(0),
+        kind: ErrorKind::Http503,
+        message: "Service Unavailable".to_owned(),
+        count: 50,
+        first: second * 1_000_000_000,
+        last: second * 1_000_000_000 + 900_000_000,
+        example: Example {
+            status: 503,
+            url: "http://127.0.0.1:8080/a?b=<c>".to_owned(),
+            request: "GET /a?b=<c> HTTP/1.1\nHost: 127.0.0.1".to_owned(),
+            response: "HTTP/1.1 503 Service Unavailable\n\n{\"error\": \"</script><b>busy\"}"
+                .to_owned(),
+        },
     }
 }
 
@@ -91,6 +105,8 @@ pub(crate) fn write(folder: &Path, cases: usize) {
     let out = Folder::create(folder, &run, SystemTime::now()).expect("a new folder");
     let mut servers: Vec<Simulated> = CASES.iter().take(cases).zip(0..).map(server).collect();
     let settings = Settings {
+        stop: Vec::new(),
+        bars: Vec::new(),
         method: Method::Stabilise(Rules::default()),
         case_order: CaseOrder::Interleaved,
         seed: 1,
@@ -138,6 +154,9 @@ fn case((tracker, monitor, rate): &(&str, &str, f64)) -> Case {
             }],
             ..Cell::default()
         },
+        contender: String::new(),
+        load: String::new(),
+        values: Vec::new(),
         labels: ["say hello"].into_iter().collect(),
         transactions: Vec::new(),
         rate: None,

@@ -6,6 +6,7 @@
 //! | `/status/503` | the status |
 //! | `/delay` | after a random time from 1 to 100 ms |
 //! | `/delay/MS` | after the time |
+//! | `/queue/MS` | after the time, one request at a time |
 //! | `/size/N` | N bytes, in several writes; `/chunked/N` in chunks, `/until-close/N` until it closes |
 //! | `/echo` | the body of the request |
 //! | `/close`, `/reset`, `/hang`, `/garbage`, `/half` | no response, in several ways |
@@ -49,6 +50,8 @@ pub(crate) struct Counts {
     times: Mutex<Vec<Duration>>,
     targets: Mutex<Vec<String>>,
     stopped: AtomicBool,
+    /// The request in progress of `/queue`.
+    queue: tokio::sync::Mutex<()>,
 }
 
 impl Server {
@@ -237,6 +240,11 @@ async fn answer(
             tokio::time::sleep(Duration::from_millis(millis)).await;
             (plain(200, "", b"late"), true)
         }
+        "queue" => {
+            let _turn = counts.queue.lock().await;
+            tokio::time::sleep(Duration::from_millis(number())).await;
+            (plain(200, "", b"served"), true)
+        }
         "echo" => (plain(200, "", body), true),
         "last" => (plain(200, "connection: close\r\n", b"last"), false),
         "garbage" => (b"HTTP/1.1 oops\r\n\r\n".to_vec(), false),
@@ -260,6 +268,7 @@ async fn answer(
             Some(b"session=17") => (plain(200, "", b"secret"), true),
             _ => (plain(401, "", b"who?"), true),
         },
+        "fresh" => (plain(200, "cache-control: max-age=60\r\n", b"kept"), true),
         "json" => (plain(200, "", br#"{"id":17,"list":["a","b"]}"#), true),
         "early" => {
             let mut text = b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".to_vec();

@@ -232,6 +232,7 @@ fn a_transaction_is_its_samples_together() {
         program.label("requests");
         let label = program.label("all");
         program.groups[0].steps = vec![Step::Transaction {
+            scripts: None,
             label,
             name: None,
             with_pauses,

@@ -159,5 +159,8 @@ fn a_closed_port_is_refused() {
     let summary = run(program(closed(2, 3), vec![step(get(&origin, "/"))]));
     let refused = weir_lab::sample::ErrorKind::Refused;
     assert_eq!(samples(&summary).errors[refused.index()], 6);
-    assert_eq!(summary.total.first_errors.len(), 3, "a few are shown");
+    let [failures] = summary.total.failures.groups() else { panic!("one message") };
+    assert_eq!((failures.count, failures.example.status), (6, 0));
+    assert!(failures.example.request.starts_with("GET / HTTP/1.1\n"), "{failures:?}");
+    assert_eq!(failures.example.response, "");
 }

@@ -26,14 +26,14 @@ fn bench(price: &price::Price) -> Bench {
     bench.settings.counts.rejected = true;
     bench.settings.price = Prices::default().of_calls([("gold", Some(price))].into_iter());
     let mut database = weir_store::open(bench.data.path()).unwrap();
-    record_prices(&mut database, [("gold", Some(price))].into_iter(), MIDNIGHT - 60).unwrap();
+    record_prices(&mut database, [("gold", Some(price))].into_iter(), midnight() - 60).unwrap();
     bench
 }
 
 /// Calls with their status, and the status of the problem if the response is weir's.
 fn record(bench: &mut Bench, calls: &[(u16, u16)]) {
     for (status, problem_status) in calls {
-        let (received, end) = call(MIDNIGHT + 60, "acme");
+        let (received, end) = call(midnight() + 60, "acme");
         let outcome = if *status >= 500 { Outcome::Failed } else { Outcome::Completed };
         let (status, problem_status) = (*status, *problem_status);
         bench.record((received, Completed { status, problem_status, outcome, ..end }));
@@ -43,7 +43,7 @@ fn record(bench: &mut Bench, calls: &[(u16, u16)]) {
 fn invoice(bench: &Bench) -> Invoice {
     let (monitor, mut counter) = bench.open();
     counter.catch_up().unwrap();
-    let period = MIDNIGHT..MIDNIGHT + DAY;
+    let period = midnight()..midnight() + DAY;
     let mut found = invoices(&monitor, None, &period).unwrap();
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)

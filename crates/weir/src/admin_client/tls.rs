@@ -38,7 +38,7 @@ pub(crate) struct ClientTls {
 ///
 /// # Errors
 /// A certificate or key cannot be read, or the host is not a valid certificate name.
-pub(super) fn settings(host: &str, tls: &ClientTls) -> anyhow::Result<Tls> {
+pub(crate) fn settings(host: &str, tls: &ClientTls) -> anyhow::Result<Tls> {
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     let name = ServerName::try_from(bare.to_owned())
         .with_context(|| format!("'{host}' is not a valid certificate name"))?;
@@ -47,7 +47,7 @@ pub(super) fn settings(host: &str, tls: &ClientTls) -> anyhow::Result<Tls> {
         Trusted::System => {
             let found = rustls_native_certs::load_native_certs();
             let (added, _) = roots.add_parsable_certificates(found.certs);
-            ensure!(added > 0, "the system has no root certificates: use --ca");
+            ensure!(added > 0, "the system has no root certificates: name a file of them");
         }
         Trusted::Only(path) => {
             for certificate in certificates(path)? {

@@ -18,7 +18,9 @@ use tokio::signal::unix::{SignalKind, signal};
     /status/503           this status\n  \
     /delay/200ms          response after this delay, at most one minute\n  \
     /headers              method, target and headers of the request, as JSON\n  \
-    /stream/N[/PAUSE]     N chunks of 1 KiB, with a pause after each\n\n\
+    /documents            a JSON document of about 1 KiB, another one for each request\n  \
+    /stream/N[/PAUSE]     N chunks of 1 KiB, with a pause after each\n  \
+    WebSocket, any path   each message, up to 1 MiB\n\n\
     Examples:\n  weir echo\n  weir echo --delay 100ms --workers 1\n  \
     weir echo --listen 127.0.0.1:0 --json")]
 pub(crate) struct Args {

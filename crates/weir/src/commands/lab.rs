@@ -1,10 +1,14 @@
 //! `weir lab`: load and measurement.
 
+mod agent;
+mod agents;
 mod check;
 mod compare;
+mod export;
 mod gc;
 mod hist;
 mod hit;
+mod init;
 mod load;
 mod merge;
 mod plan_file;
@@ -16,6 +20,7 @@ mod run;
 mod schema;
 mod signals;
 mod suites;
+mod tables;
 
 use crate::exit::Exit;
 
@@ -24,8 +29,12 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Load-test one URL, like ab, wrk and hey
     Hit(hit::Args),
+    /// Write a scenario for a URL or an OpenAPI document
+    Init(init::Args),
     /// Run a scenario, a suite or a JMeter plan
-    Run(run::Args),
+    Run(Box<run::Args>),
+    /// Generate a share of the load of a run with --agents on another machine
+    Agent(agent::Args),
     /// List the built-in published load tests
     Suites(suites::Args),
     /// Check a scenario or a JMeter plan and report all errors and warnings
@@ -34,6 +43,8 @@ pub(crate) enum Command {
     Compare(compare::Args),
     /// Regenerate the report of a run, or print JMeter's tables of a results file
     Report(report::Args),
+    /// Print bars and figures of runs as Markdown
+    Tables(tables::Args),
     /// Merge histogram logs of several generators
     Merge(merge::Args),
     /// Print percentiles of a histogram log
@@ -48,11 +59,14 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Hit(args) => hit::run(args),
+        Command::Init(args) => init::run(args),
         Command::Run(args) => run::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Suites(args) => suites::run(args),
         Command::Check(args) => check::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
+        Command::Tables(args) => tables::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Hist(args) => hist::run(args),
         Command::Schema(args) => schema::run(args),

@@ -2,6 +2,7 @@
 
 use super::LARGEST_BODY;
 use super::response::{self, Rest};
+use super::websocket;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::time::Duration;
@@ -72,6 +73,10 @@ enum Body {
 impl Connection {
     async fn requests(&mut self, delay: Duration) -> Result<(), End> {
         while self.read_head().await? {
+            if let Some(key) = websocket::accept_key(&self.head) {
+                let rest = self.input.split_off(self.at);
+                return Ok(websocket::serve(&mut self.stream, &key, rest).await?);
+            }
             let body = self.read_body().await?;
             let wait = delay + response::delay(&self.head);
             if !wait.is_zero() {

@@ -1,8 +1,12 @@
 //! Responses of the echo backend: a request head and body in, bytes out.
 
 use crate::duration;
+use bytes::Bytes;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use weir_lab::generate::{Corpus, Payload};
 use weir_wire::{Known, Method, RequestHead, Version, encode};
 
 /// Response to a GET of any other path.
@@ -10,6 +14,17 @@ const HELLO: &[u8] = br#"{"message":"Hello from the echo backend"}"#;
 
 /// Bytes of one chunk of `/stream/N`.
 pub(super) const CHUNK: usize = 1024;
+
+/// Documents of `/documents`: as many and as long as those of a busy API, with the words of a natural
+/// text. Requests of the Lab have another seed.
+static DOCUMENTS: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+    let corpus =
+        Corpus { documents: 8192, words: 220, vocabulary: 50_000, exponent: 1.0, seed: 2026 };
+    // The sizes are far below the limit.
+    Payload::Corpus(corpus).make().unwrap_or_default()
+});
+/// Number of the next document.
+static NEXT_DOCUMENT: AtomicUsize = AtomicUsize::new(0);
 
 /// The part of a response after the written bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +50,12 @@ pub(super) fn write(head: &RequestHead, body: &[u8], out: &mut Vec<u8>) -> Rest 
     let path = head.path();
     if path == "/headers" {
         complete(head, 200, &describe(head), out);
+        return Rest::None;
+    }
+    if path == "/documents" {
+        let number = NEXT_DOCUMENT.fetch_add(1, Ordering::Relaxed);
+        let document = DOCUMENTS.get(number % DOCUMENTS.len().max(1));
+        complete(head, 200, document.map_or(HELLO, |document| document), out);
         return Rest::None;
     }
     if let Some((count, pause)) = stream(head, path) {
@@ -177,6 +198,19 @@ mod tests {
         let body: Value = serde_json::from_str(text.split("\r\n\r\n").nth(1).unwrap()).unwrap();
         assert_eq!(body["target"], "/headers?a=1");
         assert_eq!(body["headers"], json!([["Host", "h"], ["X-A", "1"], ["X-A", "2"]]));
+    }
+
+    #[test]
+    fn documents_differ_and_are_about_a_kibibyte() {
+        let document = || {
+            let (text, _) = answer("POST /documents HTTP/1.1\r\nHost: h\r\n\r\n", b"");
+            let body = text.split("\r\n\r\n").nth(1).unwrap().to_owned();
+            let _: Value = serde_json::from_str(&body).unwrap();
+            body
+        };
+        let (one, other) = (document(), document());
+        assert_ne!(one, other);
+        assert!((700..1400).contains(&one.len()), "{}", one.len());
     }
 
     #[test]

@@ -3,15 +3,13 @@
 //! Workers never wait for the thread: with a slow or unavailable collector, spans are dropped and
 //! counted.
 
-mod attributes;
 mod collector;
-mod otlp;
-mod points;
 mod spans;
 
 use super::messages::Messages;
 use super::post::Upstreams;
 use super::thread::{Running, Settings, Thread, ThreadContext};
+use crate::otlp::{attributes, messages, points};
 use bytes::Bytes;
 use collector::{Outcome, Signal};
 use std::collections::VecDeque;
@@ -290,7 +288,7 @@ impl Exporter {
         posts.spawn(send(self.upstreams.clone(), Signal::Metrics, body, from));
     }
 
-    fn resource(&self) -> otlp::Resource {
+    fn resource(&self) -> messages::Resource {
         let configured = self.upstreams.config.telemetry.as_ref().map_or(&[][..], |t| &t.resource);
         attributes::resource(configured, &self.inputs.instance)
     }

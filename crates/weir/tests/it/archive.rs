@@ -2,7 +2,7 @@
 //! by the queries that find them in the node.
 
 use crate::admin_api::{first_token, get};
-use crate::harness::{Client, Mode, Relay, S3, Server, Weir, echo, eventually};
+use crate::harness::{Client, Mode, Relay, S3, Server, Weir, echo, eventually, incompressible};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,13 @@ use std::sync::LazyLock;
 /// Bytes of a body: so many of them are a segment.
 const FILLER_BYTES: usize = 512 << 10;
 const FILLERS_PER_SEGMENT: usize = 34;
+const SEGMENT_BYTES: f64 = (16 << 20) as f64;
 /// Full segments that stay unsealed while their transactions are in a part of the index in memory.
 const UNSEALED_SEGMENTS: usize = 5;
+
+/// Much more than a test writes: beyond half of it no segment is prepared ahead, and records that come faster
+/// than segments are shortened.
+const DISK: &str = "8GiB";
 
 /// A node, and the service that reads its long bodies.
 struct Node {
@@ -44,7 +49,7 @@ fn config(echo: &Server, endpoint: SocketAddr, archive: &str, disk: &str) -> Str
 }
 
 fn node(endpoint: SocketAddr) -> Node {
-    start(endpoint, "", "1GiB")
+    start(endpoint, "", DISK)
 }
 
 fn start(endpoint: SocketAddr, archive: &str, disk: &str) -> Node {
@@ -68,18 +73,31 @@ fn send(client: &mut Client, name: &str) -> usize {
     12
 }
 
-/// Sends long bodies that cannot be compressed well, and are not searched, until segments are sealed.
-fn fill(client: &mut Client, segments: usize) -> usize {
+/// Sends long bodies that cannot be compressed well, and are not searched, until segments are sealed. Returns
+/// how many.
+fn fill(server: &Server, client: &mut Client, segments: usize) -> usize {
+    let metric = |name: &str| server.metric(name, &[]);
     // Sealing lets the indexer, which keeps its part in memory, get some segments ahead.
-    fill_with(client, (segments + UNSEALED_SEGMENTS) * FILLERS_PER_SEGMENT)
+    let more = (segments + UNSEALED_SEGMENTS) as f64 * SEGMENT_BYTES;
+    let enough = metric("weir_journal_bytes_total") + more;
+    let mut sent = 0;
+    // A busy machine does not prepare segments as fast as they are filled; then records have no bodies.
+    eventually("segments are full", || {
+        sent += fill_with(client, FILLERS_PER_SEGMENT / 2);
+        metric("weir_journal_bytes_total") >= enough
+    });
+    eventually("the next segment is prepared", || {
+        let before = metric("weir_journal_shortened_total");
+        client.request("PUT", "/filler/", &[], "short");
+        sent += 1;
+        metric("weir_journal_shortened_total") == before
+    });
+    sent
 }
 
 fn fill_with(client: &mut Client, fillers: usize) -> usize {
     // The same for all: blocks of the journal are much shorter.
-    static BODY: LazyLock<String> = LazyLock::new(|| {
-        let mut random = fastrand::Rng::new();
-        (0..FILLER_BYTES).map(|_| random.alphanumeric()).collect()
-    });
+    static BODY: LazyLock<String> = LazyLock::new(|| incompressible(FILLER_BYTES));
     for _ in 0..fillers {
         let binary = [("content-type", "application/octet-stream")];
         assert_eq!(client.request("PUT", "/filler/", &binary, &BODY).status, 200);
@@ -154,7 +172,7 @@ fn what_a_node_has_found_is_found_in_the_bucket_when_its_data_are_gone() {
     let token = first_token(&server);
     let mut client = server.connect();
     send(&mut client, "a");
-    fill(&mut client, 3);
+    fill(&server, &mut client, 3);
     wait_for(&server, 2.0);
     let expected: Vec<_> =
         QUERIES.iter().map(|query| ids_in_node(&server, &token, query)).collect();
@@ -192,9 +210,9 @@ fn only_what_a_search_needs_is_fetched() {
     let Node { server, echo: _echo } = node(s3.addr());
     let token = first_token(&server);
     let mut client = server.connect();
-    let before_b = send(&mut client, "a") + fill(&mut client, 2);
+    let before_b = send(&mut client, "a") + fill(&server, &mut client, 2);
     let until_b = (before_b + send(&mut client, "b")) as f64;
-    fill(&mut client, 2);
+    fill(&server, &mut client, 2);
     eventually("segments are uploaded", || {
         server.metric("weir_archive_transactions_total", &[]) >= until_b
     });
@@ -227,7 +245,7 @@ fn a_server_that_is_down_and_a_node_killed_while_it_uploads_lose_and_double_noth
     let Node { mut server, echo: _echo } = node(relay.addr());
     let mut client = server.connect();
     relay.set(Mode::Refuse);
-    let mut sent = send(&mut client, "a") + fill(&mut client, 2);
+    let mut sent = send(&mut client, "a") + fill(&server, &mut client, 2);
     eventually("it is tried", || server.metric("weir_archive_failures_total", &[]) > 0.0);
     assert!(server.metric("weir_archive_failing_seconds", &[]) > 0.0);
     assert!(server.metric("weir_archive_lag_bytes", &[]) > 0.0);
@@ -239,7 +257,7 @@ fn a_server_that_is_down_and_a_node_killed_while_it_uploads_lose_and_double_noth
     relay.set(Mode::Pass);
     server.restart(&[]);
     let mut client = server.connect();
-    sent += send(&mut client, "b") + fill(&mut client, 1);
+    sent += send(&mut client, "b") + fill(&server, &mut client, 1);
     eventually("all transactions that are searched are uploaded", || {
         search(&s3, tempfile::tempdir().unwrap().path(), "refund").len() >= 24
     });
@@ -258,13 +276,12 @@ fn a_full_disk_during_an_outage_costs_a_gap_and_no_request() {
     let s3 = S3::start();
     let mut relay = Relay::new(s3.addr());
     relay.set(Mode::Refuse);
-    const SEGMENT_BYTES: f64 = (16 << 20) as f64;
     const DISK_BYTES: f64 = 10.0 * SEGMENT_BYTES;
     let Node { server, echo: _echo } = start(relay.addr(), ", max_backlog: 30%", "160MiB");
     let mut client = server.connect();
     let mut sent = send(&mut client, "a");
-    for _ in 0..30 {
-        sent += fill_with(&mut client, FILLERS_PER_SEGMENT / 2);
+    for _ in 0..60 {
+        sent += fill_with(&mut client, FILLERS_PER_SEGMENT / 4);
         // Writing is faster than sealing on a busy machine; both are one thread here.
         eventually("a segment is free", || {
             server.metric("weir_journal_disk_bytes", &[]) <= DISK_BYTES - SEGMENT_BYTES
@@ -317,11 +334,11 @@ fn a_bucket_with_a_gap_and_no_segment_yet_tells_the_gap() {
 #[test]
 fn wrong_credentials_and_a_missing_bucket_are_reported_and_tried_again_after_a_reload() {
     let s3 = S3::start();
-    let Node { mut server, echo } = start(s3.addr(), ", secret_key: wrong-secret-of-tests", "1GiB");
-    fill(&mut server.connect(), 2);
+    let Node { mut server, echo } = start(s3.addr(), ", secret_key: wrong-secret-of-tests", DISK);
+    fill(&server, &mut server.connect(), 2);
     eventually("the reason is reported", || server.stderr().contains("SignatureDoesNotMatch"));
     assert!(!server.stderr().contains("wrong-secret-of-tests"), "{}", server.stderr());
-    server.reload(&config(&echo, s3.addr(), "", "1GiB"));
+    server.reload(&config(&echo, s3.addr(), "", DISK));
     wait_for(&server, 1.0);
     assert_eq!(server.metric("weir_archive_failing_seconds", &[]), 0.0);
 
@@ -344,7 +361,7 @@ fn a_truncated_and_a_changed_object_are_errors_that_name_it() {
     let Node { server, echo: _echo } = node(s3.addr());
     let mut client = server.connect();
     send(&mut client, "a");
-    fill(&mut client, 1);
+    fill(&server, &mut client, 1);
     wait_for(&server, 1.0);
     let error = || {
         let cache = tempfile::tempdir().unwrap();
@@ -372,7 +389,7 @@ fn nodes_share_a_bucket_and_a_search_finds_those_of_all_or_of_one() {
     for (Node { server, .. }, name) in nodes.iter().zip(["a", "b"]) {
         let mut client = server.connect();
         send(&mut client, name);
-        fill(&mut client, 1);
+        fill(server, &mut client, 1);
         wait_for(server, 1.0);
     }
     let cache = tempfile::tempdir().unwrap();
@@ -392,9 +409,9 @@ fn segments_older_than_keep_are_deleted_by_their_node() {
     let Node { mut server, echo } = node(s3.addr());
     let mut client = server.connect();
     send(&mut client, "a");
-    fill(&mut client, 1);
+    fill(&server, &mut client, 1);
     wait_for(&server, 1.0);
-    server.reload(&config(&echo, s3.addr(), ", keep: 1ms", "1GiB"));
+    server.reload(&config(&echo, s3.addr(), ", keep: 1ms", DISK));
     eventually("its objects are deleted", || {
         s3.objects(".meta").is_empty() && s3.objects(".payload").is_empty()
     });

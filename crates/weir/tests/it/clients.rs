@@ -159,7 +159,7 @@ fn a_slow_reader_blocks_nobody() {
 fn a_slow_reader_of_a_stream_slows_its_upstream() {
     let (upstream, server) = by_hand("");
     // Not the peak, which includes pages of the program that this request is the first to need.
-    let before = server.anonymous_memory();
+    let before = server.anonymous_memory_at_rest();
     let (mut client, mut peer) = ask(&server, &upstream, ANY);
     const BLOCKS: usize = 640;
     let sender = std::thread::spawn(move || {

@@ -90,3 +90,24 @@ fn a_client_that_has_said_everything_is_answered() {
     let statuses: Vec<&str> = text.split("HTTP/1.1 ").skip(1).map(|part| &part[..3]).collect();
     assert_eq!(statuses, ["200", "404"], "{text}");
 }
+
+#[test]
+fn messages_of_a_websocket_come_back() {
+    use tungstenite::{Message, client::IntoClientRequest};
+    let echo = harness::echo(&[]);
+    let stream = std::net::TcpStream::connect(echo.listen[0]).unwrap();
+    let request = format!("ws://{}/any", echo.listen[0]).into_client_request().unwrap();
+    let (mut socket, response) = tungstenite::client(request, stream).expect("a handshake");
+    assert_eq!(response.status(), 101);
+    let large = "x".repeat(100_000);
+    for message in [Message::text("a"), Message::binary(vec![0, 255]), Message::text(large)] {
+        socket.send(message.clone()).unwrap();
+        assert_eq!(socket.read().unwrap(), message);
+    }
+    socket.send(Message::Ping(b"p".to_vec().into())).unwrap();
+    assert_eq!(socket.read().unwrap(), Message::Pong(b"p".to_vec().into()));
+    // The connection ends at the first frame that is too large: in the middle of sending, or after that.
+    let sent = socket.send(Message::binary(vec![0; 2 << 20]));
+    assert!(sent.is_err() || socket.read().is_err(), "too large: the connection ends");
+    assert_eq!(echo.connect().get("/").status, 200);
+}

@@ -49,11 +49,13 @@ fn put(folder: &Path, name: &str, content: &[u8]) {
 /// Bytes that are no text and repeat late.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut byte = || {
+    let mut noise = Vec::with_capacity(length + 8);
+    while noise.len() < length {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state.to_le_bytes()[0]
-    };
-    (0..length).map(|_| byte()).collect()
+        noise.extend_from_slice(&state.to_le_bytes());
+    }
+    noise.truncate(length);
+    noise
 }

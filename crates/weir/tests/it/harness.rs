@@ -10,6 +10,7 @@ mod peers;
 mod pgbouncer;
 mod postgres;
 mod process;
+mod prometheus;
 mod redis;
 mod relay;
 mod s3;
@@ -18,7 +19,7 @@ mod token;
 mod upstream;
 
 pub(crate) use daemon::free_address;
-pub(crate) use data::{Disk, each_transaction, files, id_of, transactions};
+pub(crate) use data::{Disk, each_transaction, files, id_of, incompressible, transactions};
 pub(crate) use http::{Client, Response};
 pub(crate) use kafka::{Consumer, Kafka};
 pub(crate) use opensearch::OpenSearch;
@@ -29,6 +30,7 @@ pub(crate) use process::{
     KILL_AT, PANIC_AT, PATIENCE, Server, Weir, echo, eventually, from_environment, kills,
     load_time, repetitions, run, weir,
 };
+pub(crate) use prometheus::Prometheus;
 pub(crate) use redis::Redis;
 pub(crate) use relay::{Mode, Relay};
 pub(crate) use rustix::process::Signal;

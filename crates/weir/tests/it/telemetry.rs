@@ -1,6 +1,6 @@
 //! What collectors are told: spans, metrics, and what happens when they do not listen.
 
-mod collector;
+pub(crate) mod collector;
 mod exemplars;
 mod failures;
 mod metrics;

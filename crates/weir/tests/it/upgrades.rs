@@ -11,7 +11,7 @@ use tungstenite::{Message, client::IntoClientRequest};
 use weir_journal::{Outcome, Transaction};
 
 /// A WebSocket server that answers every message with itself, a thread a connection.
-fn echo() -> SocketAddr {
+pub(crate) fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let addr = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -30,7 +30,7 @@ fn echo() -> SocketAddr {
 }
 
 /// weir in front of one target, recording what passes.
-fn before(addr: SocketAddr, upgrade: &str, more: &str) -> Server {
+pub(crate) fn before(addr: SocketAddr, upgrade: &str, more: &str) -> Server {
     Weir::new(&config(addr, upgrade, more)).start()
 }
 
@@ -253,7 +253,7 @@ fn a_side_that_is_not_read_from_holds_the_other_up() {
     let upstream = Upstream::by_hand();
     let weir = before(upstream.addr, "websocket", "");
     let (client, mut peer) = agreed(&weir, &upstream, "websocket");
-    let before = weir.anonymous_memory();
+    let before = weir.anonymous_memory_at_rest();
     let sender = client.sender();
     let total = 64 << 20;
     let sent = std::thread::spawn(move || sender.send(&vec![0; total]));

@@ -338,3 +338,57 @@ stringData:
   {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* Labels of the pods of the Lab. Not those of the pods that serve: Services must not select them. */}}
+{{- define "weir.labAgentLabels" -}}
+app.kubernetes.io/name: {{ include "weir.name" . | trunc 53 }}-lab-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "weir.labRunLabels" -}}
+app.kubernetes.io/name: {{ include "weir.name" . | trunc 53 }}-lab-run
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* What the pods of the Lab have in common. */}}
+{{- define "weir.labPod" -}}
+restartPolicy: Never
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.lab.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.lab.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.lab.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "weir.labContainer" -}}
+image: {{ include "weir.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+command: [/usr/bin/weir]
+workingDir: /tmp
+terminationMessagePolicy: FallbackToLogsOnError
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- end }}
+
+{{- define "weir.labKey" -}}
+- name: key
+  secret:
+    secretName: {{ .Values.lab.secretName }}
+    items: [{key: key, path: key}]
+    defaultMode: 0440
+{{- end }}

@@ -5,8 +5,8 @@ use super::{
 };
 use crate::engine::request_error::RequestError;
 use crate::program::{
-    ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Label, LoopCount, Step, Text,
-    Variable,
+    ChoiceOrder, Controller, ControllerKind, FlowAction, ForEach, Label, LoopCount, ScriptId, Step,
+    Text, Variable,
 };
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ pub(super) fn group(plan: &mut Plan, steps: &[Step]) -> Result<GroupPlan, Fault>
         watches: Vec::new(),
         loops: Vec::new(),
         depth: Depth::default(),
+        scripts: Arc::default(),
         once: Vec::new(),
     };
     flattener.steps(steps)?;
@@ -38,6 +39,8 @@ struct Flattener<'p> {
     /// Loops around the current step, the innermost last.
     loops: Vec<Loop>,
     depth: Depth,
+    /// Functions of the texts of the current controller.
+    scripts: Arc<[ScriptId]>,
     /// Counters of the Once Only Controllers directly in the current controller.
     once: Vec<usize>,
 }
@@ -45,6 +48,7 @@ struct Flattener<'p> {
 /// A controller that decides after each sampler within.
 struct Watch {
     action: Action,
+    scripts: Arc<[ScriptId]>,
     depth: Depth,
     /// Operations that jump to the end of the controller.
     jumps: Vec<usize>,
@@ -56,6 +60,8 @@ struct Loop {
     /// Its first operation.
     start: usize,
     depth: Depth,
+    /// Number of controllers around the loop that decide after each sampler.
+    watches: usize,
     /// Operations that jump to the next iteration.
     nexts: Vec<usize>,
     /// Operations that jump to the end.
@@ -86,7 +92,13 @@ impl Flattener<'_> {
             Step::Request(request) => {
                 let prepared = self.plan.prepare(request).map_err(|e| (request.label, e))?;
                 self.plan.requests.push(prepared);
-                self.row.ops.push(Op::Request(self.plan.requests.len() - 1));
+                let number = self.plan.requests.len() - 1;
+                let is_scripted = self.plan.program.scripts.is_some();
+                self.row.ops.push(match request.stream {
+                    Some(_) => Op::Stream(number),
+                    None if is_scripted => Op::Scripted(number),
+                    None => Op::Request(number),
+                });
             }
             Step::Local(sample) => self.row.ops.push(Op::Local(sample.clone())),
             Step::Flow(action) => self.flow(*action),
@@ -99,24 +111,35 @@ impl Flattener<'_> {
                 self.control(Action::OnceDone { slot });
                 self.end_here(&[start]);
             }
-            Step::Transaction { label, name, with_pauses, parent_only, checks, steps } => {
+            Step::Transaction { label, name, with_pauses, parent_only, checks, scripts, steps } => {
                 self.row.ops.push(Op::TransactionStart {
                     label: *label,
                     name: name.clone(),
                     with_pauses: *with_pauses,
                     parent_only: *parent_only,
                     checks: checks.clone(),
+                    scripts: scripts.clone(),
                 });
                 self.depth.transactions += 1;
                 self.body(steps)?;
                 self.depth.transactions -= 1;
                 self.row.ops.push(Op::TransactionEnd);
+                // As in JMeter: this end is a sampler to the controllers around it.
+                if *parent_only {
+                    self.after_sampler();
+                }
             }
-            Step::Control(controller) => self.controller(controller)?,
+            Step::Control(controller) => {
+                let outer =
+                    std::mem::replace(&mut self.scripts, controller.scripts.as_slice().into());
+                self.controller(controller)?;
+                self.scripts = outer;
+            }
             Step::Decide(gate) => {
                 self.control(Action::Decide(*gate));
             }
             Step::Shared(timer) => self.row.ops.push(Op::Shared(*timer)),
+            Step::Script(script) => self.row.ops.push(Op::Script(*script)),
             step => {
                 let mark = self.mark();
                 self.row.ops.push(Op::Step { step: step.clone(), mark });
@@ -147,7 +170,8 @@ impl Flattener<'_> {
         let action = action.into();
         let op = self.row.ops.len();
         let to = Target { op, depth: self.depth };
-        self.row.ops.push(Op::Control(Box::new(Control { action, to })));
+        let scripts = if action.has_texts() { self.scripts.clone() } else { Arc::default() };
+        self.row.ops.push(Op::Control(Box::new(Control { action, scripts, to })));
         op
     }
 
@@ -170,10 +194,16 @@ impl Flattener<'_> {
 
     /// Lets the controllers around a sampler decide again.
     fn after_sampler(&mut self) {
-        for number in 0..self.watches.len() {
-            let Watch { action, depth, .. } = &self.watches[number];
-            let (action, depth) = (action.clone(), *depth);
+        self.decide_again(self.watches.len());
+    }
+
+    /// Lets the outermost controllers decide again.
+    fn decide_again(&mut self, count: usize) {
+        for number in 0..count {
+            let Watch { action, scripts, depth, .. } = &self.watches[number];
+            let (action, scripts, depth) = (action.clone(), scripts.clone(), *depth);
             let op = self.control(action);
+            self.at(op).scripts = scripts;
             self.at(op).to.depth = depth;
             self.watches[number].jumps.push(op);
         }
@@ -182,7 +212,8 @@ impl Flattener<'_> {
     /// Steps of a controller that decides after each of their samplers. Returns the decisions.
     fn watched(&mut self, action: impl Into<Action>, steps: &[Step]) -> Result<Vec<usize>, Fault> {
         let action = action.into();
-        self.watches.push(Watch { action, depth: self.depth, jumps: Vec::new() });
+        let (scripts, depth) = (self.scripts.clone(), self.depth);
+        self.watches.push(Watch { action, scripts, depth, jumps: Vec::new() });
         self.body(steps)?;
         Ok(self.watches.pop().map(|watch| watch.jumps).unwrap_or_default())
     }
@@ -193,11 +224,15 @@ impl Flattener<'_> {
             self.row.ops.push(Op::Flow(action));
             return;
         }
-        let Some((depth, first)) = self.loops.last().map(|inner| (inner.depth, inner.start)) else {
+        let Some(&Loop { depth, start: first, watches, .. }) = self.loops.last() else {
             return self.row.ops.push(Op::Flow(action));
         };
-        let op = self.control(Action::Leave { first });
-        self.at(op).to.depth = depth;
+        let leave = self.control(Action::Leave { first });
+        self.at(leave).to.depth = depth;
+        self.end_here(&[leave]);
+        // The controllers around the loop see a sampler that has ended.
+        self.decide_again(watches);
+        let op = self.control(Action::Jump);
         if let Some(inner) = self.loops.last_mut() {
             if is_next { inner.nexts.push(op) } else { inner.breaks.push(op) }
         }
@@ -205,7 +240,8 @@ impl Flattener<'_> {
 
     fn enter_loop(&mut self) {
         let start = self.row.ops.len();
-        self.loops.push(Loop { start, depth: self.depth, ..Loop::default() });
+        let (depth, watches) = (self.depth, self.watches.len());
+        self.loops.push(Loop { start, depth, watches, ..Loop::default() });
     }
 
     fn leave_loop(&mut self) -> Loop {
@@ -412,7 +448,10 @@ impl Flattener<'_> {
                 continue;
             }
             if by_sample {
-                ends.extend(self.watched(ChoiceAction::Yield(choice.clone()), branch)?);
+                let listens = branch.iter().any(Step::is_additional_transaction);
+                let turn = ChoiceAction::Yield { choice: choice.clone(), listens };
+                ends.extend(self.watched(turn, branch)?);
+                self.row.turns.push((choice.targets[number]..self.row.ops.len(), choice.clone()));
             } else {
                 self.body(branch)?;
             }

@@ -1,8 +1,8 @@
 //! Operations: the steps of a group as a list with jumps, executed without recursion.
 
 use crate::program::{
-    Check, ChoiceOrder, FlowAction, ForEach, GateId, Label, LocalSample, LoopCount, Step, Text,
-    TimerId, Variable,
+    AfterScripts, Check, ChoiceOrder, FlowAction, ForEach, GateId, Label, LocalSample, LoopCount,
+    ScriptId, ScriptStep, Step, Text, TimerId, Variable,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,18 +19,23 @@ pub(in crate::engine) struct GroupPlan {
     pub(in crate::engine) orders: usize,
     /// Operations within each If Controller, and the counters that it resets.
     pub(in crate::engine) conditions: Vec<(Range<usize>, Range<usize>)>,
+    /// Operations within each branch of choices by sample.
+    pub(in crate::engine) turns: Vec<(Range<usize>, Choice)>,
 }
 
 /// An operation.
 pub(in crate::engine) enum Op {
     /// Index into [`super::Plan::requests`].
     Request(usize),
+    /// Likewise, with a stream of messages.
+    Stream(usize),
     TransactionStart {
         label: Label,
         name: Option<Text>,
         with_pauses: bool,
         parent_only: bool,
         checks: Arc<[Check]>,
+        scripts: Option<Arc<AfterScripts>>,
     },
     TransactionEnd,
     /// A step without inner steps that is no sampler.
@@ -40,6 +45,10 @@ pub(in crate::engine) enum Op {
     },
     /// Waits for other users.
     Shared(TimerId),
+    /// The same for a sample that scripts see. Index into [`super::Plan::requests`].
+    Scripted(usize),
+    /// Runs a script.
+    Script(ScriptStep),
     /// A sample without a request.
     Local(Arc<LocalSample>),
     /// Ends the iteration, the user or the run.
@@ -58,6 +67,8 @@ impl Op {
 /// A decision: to go on, or to jump.
 pub(in crate::engine) struct Control {
     pub(in crate::engine) action: Action,
+    /// Functions of the decision's texts, which run before.
+    pub(in crate::engine) scripts: Arc<[ScriptId]>,
     pub(in crate::engine) to: Target,
 }
 
@@ -164,8 +175,9 @@ pub(in crate::engine) enum ChoiceAction {
     Advance(Choice),
     /// Ends a branch: jumps to the end, or to the next one if it had no sample.
     Next(Choice),
-    /// Jumps to the end after one sample of a branch; the next time the branch goes on here.
-    Yield(Choice),
+    /// Jumps to the end after one sample of a branch; the next time the branch goes on here. The open
+    /// transaction that is the branch `listens` to the samples of the other ones.
+    Yield { choice: Choice, listens: bool },
     /// Jumps to the first branch of a random order.
     ShuffleStart { order: usize, slot: usize, targets: Vec<usize> },
     /// Jumps to the next one, or goes on after the last one.
@@ -195,6 +207,24 @@ impl Choice {
 }
 
 impl Action {
+    /// Whether texts are evaluated.
+    pub(super) fn has_texts(&self) -> bool {
+        match self {
+            Self::If { .. } | Self::TimeStart { .. } | Self::TimeCheck { .. } | Self::Lock(_) => {
+                true
+            }
+            Self::Choice(action) => matches!(action, ChoiceAction::Switch { .. }),
+            Self::Loop(action) => matches!(
+                action,
+                LoopAction::Start { .. }
+                    | LoopAction::While { .. }
+                    | LoopAction::EachStart { .. }
+                    | LoopAction::Each { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// The targets of an action with several ones.
     pub(super) fn targets_mut(&mut self) -> Option<&mut Vec<usize>> {
         let Self::Choice(action) = self else { return None };
@@ -203,7 +233,7 @@ impl Action {
             | ChoiceAction::ShuffleStart { targets, .. }
             | ChoiceAction::ShuffleNext { targets, .. } => Some(targets),
             ChoiceAction::Start(choice) | ChoiceAction::Next(choice) => Some(&mut choice.targets),
-            ChoiceAction::Advance(_) | ChoiceAction::Yield(_) => None,
+            ChoiceAction::Advance(_) | ChoiceAction::Yield { .. } => None,
         }
     }
 }

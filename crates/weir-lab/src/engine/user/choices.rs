@@ -22,9 +22,11 @@ impl User {
                 next
             }
             ChoiceAction::Next(choice) => self.choose_next(choice, to.op),
-            ChoiceAction::Yield(choice) => {
+            ChoiceAction::Yield { choice, listens } => {
                 let branch = self.slots[choice.slot].saturating_sub(1) as usize;
-                self.slots[choice.resume(branch)] = next as u64;
+                let slot = choice.resume(branch);
+                self.slots[slot] = next as u64;
+                self.suspend_transactions(slot, to.depth.transactions, *listens);
                 self.advance(choice);
                 self.jump_out(to)
             }
@@ -92,7 +94,10 @@ impl User {
         self.slots[choice.slot + 2] = self.samplers;
         self.slots[choice.slot + 3] = 0;
         if choice.by_sample {
-            let resume = std::mem::take(&mut self.slots[choice.resume(branch)]);
+            let slot = choice.resume(branch);
+            let resume = std::mem::take(&mut self.slots[slot]);
+            self.resume_transactions(slot, resume > 0);
+            self.start_turn(choice.resume(0)..choice.resume(choice.targets.len()));
             if resume > 0 {
                 return usize::try_from(resume).unwrap_or(choice.targets[branch]);
             }
@@ -100,7 +105,7 @@ impl User {
         choice.targets[branch]
     }
 
-    fn advance(&mut self, choice: &Choice) {
+    pub(super) fn advance(&mut self, choice: &Choice) {
         let count = choice.targets.len().max(1);
         let next = match choice.order {
             ChoiceOrder::Random => self.values.random().usize(..count),
@@ -118,6 +123,7 @@ impl User {
         }
         let had_samples = self.samplers != self.slots[choice.slot + 2];
         self.advance(choice);
+        self.end_turn();
         if had_samples || self.slots[choice.slot] == self.slots[choice.slot + 1] {
             return end;
         }

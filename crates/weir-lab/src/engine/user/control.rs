@@ -1,6 +1,6 @@
 //! Decisions of controllers.
 
-use super::{Flow, User};
+use super::{Flow, Run, User};
 use crate::engine::event_loop::Loop;
 use crate::engine::plan::{Action, Control, Depth, Target};
 use crate::program::{FlowAction, Gate, GateId, Text};
@@ -33,6 +33,9 @@ impl User {
     /// Executes a decision. Returns the index of the next operation, after `at`.
     pub(super) async fn control(&mut self, events: &Loop, control: &Control, at: usize) -> usize {
         let (next, to) = (at + 1, control.to);
+        for script in &*control.scripts {
+            Box::pin(self.run_script(Run::of(*script))).await;
+        }
         match &control.action {
             Action::Jump => return to.op,
             Action::Leave { first } => {
@@ -86,7 +89,7 @@ impl User {
 
     /// A flow control action outside of loops.
     pub(super) fn flow(&mut self, action: FlowAction) -> Flow {
-        self.samplers = self.samplers.wrapping_add(1);
+        self.sampler_ended();
         match action {
             FlowAction::Continue => Flow::Next,
             FlowAction::NextIteration | FlowAction::NextOfLoop => Flow::EndIteration,
@@ -109,11 +112,14 @@ impl User {
         }
         self.locks.truncate(depth.locks);
         let events = self.events.clone();
-        let conditions = &events.common.plan.groups[self.group.index].conditions;
-        for (ops, counters) in conditions {
-            if ops.start >= first && ops.contains(&at) {
-                self.reset(counters);
-            }
+        let row = &events.common.plan.groups[self.group.index];
+        let is_left = |ops: &Range<usize>| ops.start >= first && ops.contains(&at);
+        // As in JMeter: the turn of a branch ends when its sampler starts.
+        for (_, choice) in row.turns.iter().filter(|(ops, _)| is_left(ops)) {
+            self.advance(choice);
+        }
+        for (_, counters) in row.conditions.iter().filter(|(ops, _)| is_left(ops)) {
+            self.reset(counters);
         }
         self.set_success(true);
     }

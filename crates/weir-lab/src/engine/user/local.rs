@@ -1,12 +1,20 @@
 //! Samples without a request.
 
+use super::script::Run;
+use super::transaction::add_sample;
 use super::{NANOS_PER_MILLI, User};
 use crate::engine::event_loop::Loop;
-use crate::program::{Dummy, Label, LocalKind, LocalSample, Response, Text};
+use crate::engine::scripted::Seen;
+use crate::jvm::{self, Outcome as ScriptOutcome};
+use crate::program::{Dummy, Label, LocalKind, LocalSample, Response, ScriptId, Text};
+use crate::record::Exchange;
 use crate::sample::{ErrorKind, Outcome, Sample};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_wire::Headers;
+
+/// The URL of a sample without one, in results.
+const NO_URL: &str = "null";
 
 /// Content of a sample.
 #[derive(Default)]
@@ -17,10 +25,24 @@ struct Content {
     body: String,
     request: String,
     url: String,
+    /// Bytes that a script has sent and received.
+    sent: u64,
+    received: u64,
     /// Times in nanoseconds.
     elapsed: u64,
     latency: u64,
     connect: u64,
+}
+
+impl Content {
+    /// The outcome of the sample; `failed` if a check failed.
+    fn outcome(&self, failed: bool) -> Outcome {
+        match self.good {
+            false if self.status > 0 => Outcome::Error(ErrorKind::from_status(self.status)),
+            true if !failed => Outcome::Ok,
+            _ => Outcome::Error(ErrorKind::Check),
+        }
+    }
 }
 
 impl User {
@@ -39,74 +61,158 @@ impl User {
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
         let intended = self.intended.take().unwrap_or(start);
-        if !hidden {
+        let is_script = matches!(sample.kind, LocalKind::Script(_));
+        // A script may have no sample.
+        if !hidden && !is_script {
             events.recorder.borrow_mut().start_sample(label);
         }
-        let content = match &sample.kind {
-            LocalKind::Debug { variables, properties } => self.debug(*variables, *properties),
+        let mut content = match &sample.kind {
+            LocalKind::Debug { variables, properties, system } => {
+                self.debug(*variables, *properties, *system)
+            }
             LocalKind::Dummy(dummy) => self.dummy(dummy),
+            LocalKind::Script(script) => match Box::pin(self.script_sample(*script)).await {
+                Some(content) => content,
+                None => return true,
+            },
         };
         if let LocalKind::Dummy(dummy) = &sample.kind
             && dummy.waits
         {
             self.sleep(content.elapsed as f64).await;
         }
-        let end = start.saturating_add(content.elapsed).max(self.now);
-        let failed = self.judge(sample, &content);
-        let (group_users, all_users) = events.active(self.group.index);
-        let outcome = match &failed {
-            _ if !content.good && content.status > 0 => {
-                Outcome::Error(ErrorKind::from_status(content.status))
-            }
-            None if content.good => Outcome::Ok,
-            _ => Outcome::Error(ErrorKind::Check),
+        let end = start.saturating_add(content.elapsed);
+        let end = if is_script { end } else { end.max(self.now) };
+        // Without a wait nothing else takes the time by which the user ends.
+        self.now = events.now();
+        let failed = match events.common.helper {
+            Some(_) => Box::pin(self.judge_with_scripts(sample, label, &mut content)).await,
+            None => self.judge(sample, &content),
         };
+        let label = self.changed_label(events, label);
+        if is_script && self.is_ignored() {
+            return content.good;
+        }
+        if !hidden && is_script {
+            events.recorder.borrow_mut().start_sample(label);
+        }
+        let (group_users, all_users) = events.active(self.group.index);
+        let outcome = content.outcome(failed.is_some());
+        let user = (self.group.index, self.number);
         let sample = Sample {
-            label,
-            group: self.group.index as u32,
-            user: self.number,
             intended,
-            start,
             connect: content.connect,
             first_byte: start + content.latency,
-            end,
-            idle: 0,
             outcome,
             status: content.status,
-            received: content.body.len() as u64,
+            received: content.received.max(content.body.len() as u64),
             body: content.body.len() as u64,
             decoded: content.body.len() as u64,
-            sent: 0,
+            sent: content.sent,
             message: &content.reason,
             check: failed.as_deref().unwrap_or_default(),
             url: &content.url,
             content_type: "text/plain",
             group_users,
             all_users,
-            transaction: false,
+            ..Sample::of(label, user, (start, end))
         };
-        for transaction in &mut self.transactions {
-            transaction.add(&sample);
-        }
+        add_sample(&sample, (&mut self.transactions, &mut self.suspended));
         if !hidden {
-            events.recorder.borrow_mut().add(&sample, content.body.as_bytes());
+            let exchange = || Exchange {
+                response_body: content.body.as_bytes().into(),
+                ..Exchange::default()
+            };
+            events.recorder.borrow_mut().add(&sample, exchange);
         }
         outcome == Outcome::Ok
     }
 
+    /// The sample of a script; `None` if it has none.
+    async fn script_sample(&mut self, script: ScriptId) -> Option<Content> {
+        let sample = match self.run_script(Run::of(script)).await? {
+            ScriptOutcome::Sample(sample) => *sample,
+            _ => return None,
+        };
+        let nanos = |millis: u64| millis.saturating_mul(NANOS_PER_MILLI as u64);
+        Some(Content {
+            good: sample.success,
+            status: sample.code.trim().parse().unwrap_or(0),
+            reason: sample.message,
+            body: String::from_utf8_lossy(&sample.body).into_owned(),
+            request: sample.data,
+            url: sample.url.unwrap_or_else(|| NO_URL.to_owned()),
+            sent: sample.sent,
+            received: sample.received,
+            elapsed: nanos(sample.elapsed),
+            latency: nanos(sample.latency),
+            connect: nanos(sample.connect),
+        })
+    }
+
+    /// Runs scripts, extractors and checks in their order.
+    async fn judge_with_scripts(
+        &mut self,
+        sample: &LocalSample,
+        label: Label,
+        content: &mut Content,
+    ) -> Option<String> {
+        let labels = &self.events.common.plan.program.labels;
+        let millis = |nanos: u64| nanos / NANOS_PER_MILLI as u64;
+        let mut known = jvm::Sample {
+            label: labels.name(label, str::to_owned),
+            code: content.status.to_string(),
+            message: content.reason.clone(),
+            success: content.good,
+            body: content.body.clone().into_bytes(),
+            content_type: "text/plain".to_owned(),
+            url: Some(content.url.clone()).filter(|url| url != NO_URL),
+            data: content.request.clone(),
+            elapsed: millis(content.elapsed),
+            latency: millis(content.latency),
+            connect: millis(content.connect),
+            received: content.received,
+            sent: content.sent,
+            ..jvm::Sample::default()
+        };
+        if matches!(sample.kind, LocalKind::Script(_)) {
+            // Also its headers, and its label.
+            known = std::mem::take(&mut self.scripts().previous);
+        }
+        let headers = Headers::default();
+        let head = known.response_headers.clone();
+        let seen = Seen {
+            head: head.as_bytes(),
+            headers: &headers,
+            request_head: b"",
+            request_body: content.request.as_bytes(),
+            elapsed: Duration::from_nanos(content.elapsed),
+            post_processors: &sample.post_processors,
+            checks: &sample.checks,
+            scripts: sample.scripts.as_deref(),
+        };
+        let failed = self.judge_scripted(known, &seen).await;
+        self.now = self.events.now();
+        let previous = &self.scripts().previous;
+        content.good = previous.success;
+        content.status = previous.code.trim().parse().unwrap_or(content.status);
+        content.reason.clone_from(&previous.message);
+        content.body = String::from_utf8_lossy(&previous.body).into_owned();
+        failed
+    }
+
     /// Runs the extractors and checks. Returns the message of a failed check.
     fn judge(&mut self, sample: &LocalSample, content: &Content) -> Option<String> {
-        let head = format!("HTTP/1.1 {} {}\r\n", content.status, content.reason);
         let headers = Headers::default();
         let response = Response {
             status: content.status,
-            head: head.as_bytes(),
+            head: b"",
             headers: &headers,
             body: content.body.as_bytes(),
             bytes: content.body.len() as u64,
-            url: &content.url,
+            url: Some(content.url.as_str()).filter(|url| *url != NO_URL).unwrap_or_default(),
             request_head: b"",
-            reason: None,
+            reason: Some(&content.reason),
             request_body: content.request.as_bytes(),
             elapsed: Duration::from_nanos(content.elapsed),
         };
@@ -122,22 +228,28 @@ impl User {
         sample.checks.iter().find_map(|check| check.verify(&response, &mut scope))
     }
 
-    fn debug(&mut self, variables: bool, properties: bool) -> Content {
-        let mut body = String::new();
+    fn debug(&mut self, variables: bool, properties: bool, system: bool) -> Content {
+        let (mut body, mut request) = (String::new(), String::new());
         let scope = self.scope();
-        if variables {
-            body.push_str("JMeterVariables:\n");
-            list(&mut body, scope.variables());
-            body.push('\n');
-        }
-        if properties {
-            body.push_str("JMeterProperties:\n");
-            list(&mut body, scope.state.properties());
+        let parts = [
+            ("JMeterVariables", variables.then(|| scope.variables())),
+            ("JMeterProperties", properties.then(|| scope.state.properties())),
+            ("SystemProperties", system.then(Vec::new)),
+        ];
+        for (name, entries) in parts {
+            let Some(mut entries) = entries else { continue };
+            entries.sort();
+            // Writing to a string cannot fail.
+            let _ = writeln!(request, "{name}");
+            let _ = writeln!(body, "{name}:");
+            for (name, value) in entries {
+                let _ = writeln!(body, "{name}={value}");
+            }
             body.push('\n');
         }
         // As in JMeter, without a URL.
-        let (reason, url) = ("OK".to_owned(), "null".to_owned());
-        Content { good: true, status: 200, reason, body, url, ..Content::default() }
+        let (reason, url) = ("OK".to_owned(), NO_URL.to_owned());
+        Content { good: true, status: 200, reason, body, request, url, ..Content::default() }
     }
 
     fn dummy(&mut self, dummy: &Dummy) -> Content {
@@ -156,19 +268,11 @@ impl User {
             // As in JMeter, without a URL that is none.
             url: Some(text(&dummy.url))
                 .filter(|url| url::Url::parse(url).is_ok())
-                .unwrap_or_else(|| "null".to_owned()),
+                .unwrap_or_else(|| NO_URL.to_owned()),
             elapsed: millis(text(&dummy.elapsed)),
             latency: millis(text(&dummy.latency)),
             connect: millis(text(&dummy.connect)),
+            ..Content::default()
         }
-    }
-}
-
-/// Appends names and values, sorted by name.
-fn list(out: &mut String, mut entries: Vec<(String, String)>) {
-    entries.sort();
-    for (name, value) in entries {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{name}={value}");
     }
 }

@@ -71,11 +71,24 @@ fn problems_of_included_files_have_their_name() {
 }
 
 #[test]
+fn the_end_of_a_transaction_is_part_of_a_turn() {
+    let by_sample = |below: &str| {
+        let choice = controller("InterleaveControl", &[("InterleaveControl.style", "0")], below);
+        let plan = load(&group(&choice)).expect("a plan");
+        plan.program.groups[0].steps.iter().any(|step| match step {
+            Step::Control(inner) => {
+                matches!(inner.kind, ControllerKind::Choose { by_sample: true, .. })
+            }
+            _ => false,
+        })
+    };
+    let one = sampler("a", &[], "");
+    assert!(!by_sample(&one.repeat(2)));
+    assert!(by_sample(&controller("TransactionController", &[], &one)));
+}
+
+#[test]
 fn what_cannot_be_executed_exactly_is_an_error() {
-    let inner = controller("TransactionController", &[], &sampler("b", &[], "").repeat(2));
-    let choice = controller("InterleaveControl", &[("InterleaveControl.style", "0")], &inner);
-    let problems = load(&group(&choice)).expect_err("refused");
-    assert!(problems[0].contains("ignores sub-controller blocks"), "{problems:?}");
     let open = "<OpenModelThreadGroup testname=\"o\"><stringProp \
                 name=\"OpenModelThreadGroup.schedule\">rate(5)</stringProp></OpenModelThreadGroup><hashTree/>";
     let problems = load(open).expect_err("refused");
@@ -176,4 +189,49 @@ fn only_properties_that_the_plan_sets_change() {
     assert!(is_fixed(set("one")));
     assert!(!is_fixed(set("other")));
     assert!(!is_fixed(set("${name}")), "any");
+}
+
+#[test]
+fn rates_and_times_of_plugins_are_bounded() {
+    let text = |class: &str, properties: &str| {
+        format!("<{class} testname=\"g\">{properties}</{class}>\n<hashTree/>")
+    };
+    let refused = |class: &str, properties: &str| load(&text(class, properties)).expect_err(class);
+    for (cell, expected) in [
+        ("inf", "`Schedule` has `inf` as a number"),
+        ("NaN", "`Schedule` has `NaN` as a number"),
+        ("-1", "`Schedule` has `-1` as a number"),
+        ("1e12", "a rate is from 0 to 10000000/s, not 1000000000000/s"),
+    ] {
+        let problems =
+            refused("FreeFormArrivalsThreadGroup", &list("Schedule", &[&["0", cell, "9"]]));
+        assert!(problems[0].contains(expected), "{problems:?}");
+    }
+    let level = "<stringProp name=\"TargetLevel\">1e300</stringProp>";
+    let problems = refused("ArrivalsThreadGroup", level);
+    assert!(problems[0].contains("a rate is from 0 to 10000000/s"), "{problems:?}");
+    // No sum of times overflows.
+    let huge = |name: &str| format!("<stringProp name=\"{name}\">{}</stringProp>", i64::MAX);
+    let times = huge("Start users period") + &huge("rampUp") + &huge("flighttime");
+    let users = "<stringProp name=\"ThreadGroup.num_threads\">9</stringProp>".to_owned();
+    load(&text("SteppingThreadGroup", &(users + &times))).expect("a plan");
+    let rows = list("Schedule", &[&["1", "1", "1e300"], &["1", "1", "1e300"]]);
+    load(&text("FreeFormArrivalsThreadGroup", &rows)).expect("a plan");
+}
+
+#[test]
+fn included_files_are_read_once_and_bounded_together() {
+    let fragment = plan(&controller("TestFragmentController", &[], &sampler("a", &[], "")));
+    let (folder, _) = included(&(fragment.clone() + &" ".repeat(700 << 10)));
+    std::fs::write(folder.path().join("other.jmx"), fragment + &" ".repeat(700 << 10)).unwrap();
+    let load = |names: &[&str]| {
+        let include =
+            |name: &&str| element("IncludeController", &[("IncludeController.includepath", name)]);
+        let inside: String = names.iter().map(include).collect();
+        load_text(&plan(&group(&inside)), folder.path(), &Options::default())
+    };
+    let plan = load(&["part.jmx", "part.jmx", "part.jmx"]).expect("a plan");
+    assert_eq!(requests(&plan).len(), 3);
+    let error = load(&["part.jmx", "other.jmx"]).expect_err("refused").to_string();
+    assert!(error.contains("the included files have more than 1 MiB"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use super::super::document::{Document, Kind, Name};
 use super::{Axis, Expression, Function, Holds, MAX_VISITED, Operator, Options, Step, Test};
+use crate::budget::Budget;
 use crate::pattern::Pattern;
 use std::cmp::Ordering;
 
@@ -31,18 +32,30 @@ struct Context<'d> {
 /// The context node, its position from 1, and the number of nodes.
 type At = (Found, usize, usize);
 
+const TOO_MANY: &str = "the expression visits too many nodes";
+
 const ROOT: At = (Found { node: 0, attribute: 0 }, 1, 1);
 
 pub(super) fn texts(
     expression: &Expression,
     document: &Document,
     options: &Options,
+    most: usize,
 ) -> Result<Vec<Option<String>>, String> {
     let mut context = Context { document, options, visits: MAX_VISITED };
     let value = context.value(expression, ROOT)?;
     Ok(match value {
-        Value::Nodes(nodes) => nodes.into_iter().map(|found| context.content(found)).collect(),
-        other => vec![Some(context.text(&other))],
+        Value::Nodes(mut nodes) => {
+            nodes.truncate(most);
+            let mut budget = Budget::default();
+            let mut content = |found| {
+                let text = context.content(found)?;
+                budget.take(text.as_ref().map_or(0, String::len))?;
+                Ok::<_, String>(text)
+            };
+            nodes.into_iter().map(&mut content).collect::<Result<_, _>>()?
+        }
+        other => vec![Some(context.text(&other)?)],
     })
 }
 
@@ -80,57 +93,71 @@ fn number_text(number: f64) -> String {
 
 impl Context<'_> {
     /// What an extractor takes of a node. In XPath 1, of an element only its first text.
-    fn content(&self, found: Found) -> Option<String> {
+    fn content(&mut self, found: Found) -> Result<Option<String>, String> {
         let node = &self.document.nodes[found.node];
         if found.attribute > 0 || self.options.version2 {
-            return Some(self.string(found));
+            return self.string(found).map(Some);
         }
-        match &node.kind {
-            Kind::Element { .. } => match &self.document.nodes[*node.children.first()?].kind {
-                Kind::Text(text) | Kind::Comment(text) => Some(text.clone()),
-                _ => None,
-            },
+        Ok(match &node.kind {
+            Kind::Element { .. } => {
+                match node.children.first().map(|first| &self.document.nodes[*first].kind) {
+                    Some(Kind::Text(text) | Kind::Comment(text)) => Some(text.clone()),
+                    _ => None,
+                }
+            }
             Kind::Root => None,
             Kind::Text(text) | Kind::Comment(text) => Some(text.clone()),
-        }
+        })
     }
 
-    fn string(&self, found: Found) -> String {
+    /// Accounts for visits.
+    fn visit(&mut self, visits: usize) -> Result<(), String> {
+        self.visits = self.visits.checked_sub(visits).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+
+    fn string(&mut self, found: Found) -> Result<String, String> {
         match (&self.document.nodes[found.node].kind, found.attribute.checked_sub(1)) {
             (Kind::Element { attributes, .. }, Some(at)) => {
-                attributes.get(at).map(|(_, value)| value.clone()).unwrap_or_default()
+                let value = attributes.get(at).map(|(_, value)| value.as_str()).unwrap_or_default();
+                self.visit(1 + value.len() / 64)?;
+                Ok(value.to_owned())
             }
-            _ => self.document.string(found.node),
+            _ => {
+                let string = self.document.string(found.node, &mut self.visits);
+                string.ok_or_else(|| TOO_MANY.to_owned())
+            }
         }
     }
 
-    fn text(&self, value: &Value) -> String {
-        match value {
-            Value::Nodes(nodes) => {
-                nodes.first().map(|first| self.string(*first)).unwrap_or_default()
-            }
+    fn text(&mut self, value: &Value) -> Result<String, String> {
+        Ok(match value {
+            Value::Nodes(nodes) => match nodes.first() {
+                Some(first) => self.string(*first)?,
+                None => String::new(),
+            },
             Value::Bool(value) => value.to_string(),
             Value::Number(number) => number_text(*number),
             Value::Text(text) => text.clone(),
-        }
+        })
     }
 
-    fn number(&self, value: &Value) -> f64 {
-        match value {
+    fn number(&mut self, value: &Value) -> Result<f64, String> {
+        Ok(match value {
             Value::Bool(value) => f64::from(u8::from(*value)),
             Value::Number(number) => *number,
-            other => self.text(other).trim().parse().unwrap_or(f64::NAN),
-        }
+            other => self.text(other)?.trim().parse().unwrap_or(f64::NAN),
+        })
     }
 
     fn value(&mut self, expression: &Expression, at: At) -> Result<Value, String> {
-        self.visits = self.visits.checked_sub(1).ok_or("the expression visits too many nodes")?;
+        self.visit(1)?;
         Ok(match expression {
             Expression::Text(text) => Value::Text(text.clone()),
             Expression::Number(number) => Value::Number(*number),
             Expression::Negative(inner) => {
                 let value = self.value(inner, at)?;
-                Value::Number(-self.number(&value))
+                Value::Number(-self.number(&value)?)
             }
             Expression::Path { start, absolute, steps } => {
                 let mut nodes = match start {
@@ -187,7 +214,8 @@ impl Context<'_> {
         let siblings = |after: bool| -> Vec<Found> {
             let Some(parent) = parent.filter(|_| from.attribute == 0) else { return Vec::new() };
             let all = &nodes[parent].children;
-            let own = all.iter().position(|child| *child == from.node).unwrap_or(0);
+            // Nodes are numbered in the order of the document.
+            let own = all.binary_search(&from.node).unwrap_or(0);
             match after {
                 true => all[own + 1..].iter().map(|at| found(*at)).collect(),
                 false => all[..own].iter().rev().map(|at| found(*at)).collect(),
@@ -209,16 +237,19 @@ impl Context<'_> {
             Axis::AncestorOrSelf => std::iter::once(from).chain(ancestors()).collect(),
             Axis::FollowingSibling => siblings(true),
             Axis::PrecedingSibling => siblings(false),
-            // Nodes are numbered in the order of the document.
             Axis::Following => {
-                let inner = inside(from.node);
-                let last = inner.last().map_or(from.node, |last| last.node);
+                let mut last = from.node;
+                while let Some(child) = nodes[last].children.last() {
+                    last = *child;
+                }
                 (last + 1..nodes.len()).map(found).collect()
             }
             Axis::Preceding => {
                 let above = ancestors();
                 let before = (1..from.node).rev().map(found);
-                before.filter(|node| !above.contains(node)).collect()
+                // Ancestors are in the reverse order, too.
+                let is_above = |node: &Found| above.binary_search_by(|a| node.cmp(a)).is_ok();
+                before.filter(|node| !is_above(node)).collect()
             }
             Axis::Attribute => match &nodes[from.node].kind {
                 Kind::Element { attributes, .. } if is_node => (1..=attributes.len())
@@ -228,8 +259,7 @@ impl Context<'_> {
             },
             Axis::Child | Axis::Descendant => Vec::new(),
         };
-        let left = self.visits.checked_sub(result.len());
-        self.visits = left.ok_or("the expression visits too many nodes")?;
+        self.visit(result.len())?;
         Ok(result)
     }
 
@@ -318,7 +348,6 @@ impl Context<'_> {
             }));
         }
         let right = self.value(&both.1, at)?;
-        let (a, b) = (self.number(&left), self.number(&right));
         Ok(match operator {
             Operator::Union => match (left, right) {
                 (Value::Nodes(mut nodes), Value::Nodes(others)) => {
@@ -329,43 +358,72 @@ impl Context<'_> {
                 }
                 _ => return Err("`|` needs nodes".to_owned()),
             },
-            Operator::Add => Value::Number(a + b),
-            Operator::Subtract => Value::Number(a - b),
-            Operator::Multiply => Value::Number(a * b),
-            Operator::Divide => Value::Number(a / b),
-            Operator::Remainder => Value::Number(a % b),
-            comparison => Value::Bool(self.compare(comparison, &left, &right)),
+            Operator::Add
+            | Operator::Subtract
+            | Operator::Multiply
+            | Operator::Divide
+            | Operator::Remainder => {
+                let (a, b) = (self.number(&left)?, self.number(&right)?);
+                Value::Number(match operator {
+                    Operator::Add => a + b,
+                    Operator::Subtract => a - b,
+                    Operator::Multiply => a * b,
+                    Operator::Divide => a / b,
+                    _ => a % b,
+                })
+            }
+            comparison => Value::Bool(self.compare(comparison, &left, &right)?),
         })
     }
 
     /// Of nodes, one for which the comparison holds is sufficient.
-    fn compare(&self, operator: Operator, left: &Value, right: &Value) -> bool {
+    fn compare(&mut self, operator: Operator, left: &Value, right: &Value) -> Result<bool, String> {
+        self.visit(1)?;
         match (left, right) {
-            (Value::Nodes(nodes), other) if !matches!(other, Value::Bool(_)) => nodes
-                .iter()
-                .any(|node| self.compare(operator, &Value::Text(self.string(*node)), other)),
-            (other, Value::Nodes(nodes)) if !matches!(other, Value::Bool(_)) => nodes
-                .iter()
-                .any(|node| self.compare(operator, other, &Value::Text(self.string(*node)))),
-            _ => {
-                let is_equality = matches!(operator, Operator::Equal | Operator::NotEqual);
-                let order = match (left, right) {
-                    (Value::Bool(_), _) | (_, Value::Bool(_)) if is_equality => {
-                        Some(truth(left).cmp(&truth(right)))
+            (Value::Nodes(nodes), other) if !matches!(other, Value::Bool(_)) => {
+                for node in nodes {
+                    let text = Value::Text(self.string(*node)?);
+                    if self.compare(operator, &text, other)? {
+                        return Ok(true);
                     }
-                    (Value::Text(left), Value::Text(right)) if is_equality => Some(left.cmp(right)),
-                    _ => self.number(left).partial_cmp(&self.number(right)),
-                };
-                match operator {
-                    Operator::Equal => order == Some(Ordering::Equal),
-                    Operator::NotEqual => order != Some(Ordering::Equal),
-                    Operator::Less => order == Some(Ordering::Less),
-                    Operator::LessEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                    Operator::Greater => order == Some(Ordering::Greater),
-                    _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
                 }
+                Ok(false)
             }
+            (other, Value::Nodes(nodes)) if !matches!(other, Value::Bool(_)) => {
+                for node in nodes {
+                    let text = Value::Text(self.string(*node)?);
+                    if self.compare(operator, other, &text)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            _ => self.compare_single(operator, left, right),
         }
+    }
+
+    fn compare_single(
+        &mut self,
+        operator: Operator,
+        left: &Value,
+        right: &Value,
+    ) -> Result<bool, String> {
+        let is_equality = matches!(operator, Operator::Equal | Operator::NotEqual);
+        let order = match (left, right) {
+            (Value::Bool(_), _) | (_, Value::Bool(_)) if is_equality => {
+                Some(truth(left).cmp(&truth(right)))
+            }
+            (Value::Text(left), Value::Text(right)) if is_equality => Some(left.cmp(right)),
+            _ => self.number(left)?.partial_cmp(&self.number(right)?),
+        };
+        Ok(match operator {
+            Operator::Equal => order == Some(Ordering::Equal),
+            Operator::NotEqual => order != Some(Ordering::Equal),
+            Operator::Less => order == Some(Ordering::Less),
+            Operator::LessEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Operator::Greater => order == Some(Ordering::Greater),
+            _ => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        })
     }
 
     fn call(
@@ -394,8 +452,12 @@ impl Context<'_> {
             },
             Function::Sum => match first {
                 Value::Nodes(nodes) => {
-                    let each = |node: &Found| self.number(&Value::Text(self.string(*node)));
-                    number(nodes.iter().map(each).sum())
+                    let mut sum = 0.0;
+                    for node in nodes {
+                        let text = Value::Text(self.string(*node)?);
+                        sum += self.number(&text)?;
+                    }
+                    number(sum)
                 }
                 _ => return Err("`sum` needs nodes".to_owned()),
             },
@@ -414,51 +476,58 @@ impl Context<'_> {
             Function::NamespaceUri => {
                 Value::Text(first_node().map(|name| name.namespace.clone()).unwrap_or_default())
             }
-            Function::String => Value::Text(self.text(first)),
-            Function::Number => number(self.number(first)),
+            Function::String => Value::Text(self.text(first)?),
+            Function::Number => number(self.number(first)?),
             Function::Boolean => Value::Bool(truth(first)),
             Function::Not => Value::Bool(!truth(first)),
             Function::True => Value::Bool(true),
             Function::False => Value::Bool(false),
-            Function::Floor => number(self.number(first).floor()),
-            Function::Ceiling => number(self.number(first).ceil()),
-            Function::Round => number((self.number(first) + 0.5).floor()),
-            Function::StringLength => number(self.text(first).chars().count() as f64),
+            Function::Floor => number(self.number(first)?.floor()),
+            Function::Ceiling => number(self.number(first)?.ceil()),
+            Function::Round => number((self.number(first)? + 0.5).floor()),
+            Function::StringLength => number(self.text(first)?.chars().count() as f64),
             Function::NormalizeSpace => {
-                Value::Text(self.text(first).split_whitespace().collect::<Vec<_>>().join(" "))
+                Value::Text(self.text(first)?.split_whitespace().collect::<Vec<_>>().join(" "))
             }
             other => self.call_with_texts(other, &values)?,
         })
     }
 
     /// A function of texts.
-    fn call_with_texts(&self, function: Function, values: &[Value]) -> Result<Value, String> {
-        let text = |index: usize| values.get(index).map(|v| self.text(v)).unwrap_or_default();
+    fn call_with_texts(&mut self, function: Function, values: &[Value]) -> Result<Value, String> {
+        let mut texts = Vec::with_capacity(values.len());
+        for value in values {
+            texts.push(self.text(value)?);
+        }
+        let text = |index: usize| texts.get(index).map_or("", String::as_str);
         Ok(match function {
             Function::LowerCase => Value::Text(text(0).to_lowercase()),
             Function::UpperCase => Value::Text(text(0).to_uppercase()),
-            Function::Concat => Value::Text(values.iter().map(|value| self.text(value)).collect()),
-            Function::StartsWith => Value::Bool(text(0).starts_with(&text(1))),
-            Function::EndsWith => Value::Bool(text(0).ends_with(&text(1))),
-            Function::Contains => Value::Bool(text(0).contains(&text(1))),
+            Function::Concat => Value::Text(texts.concat()),
+            Function::StartsWith => Value::Bool(text(0).starts_with(text(1))),
+            Function::EndsWith => Value::Bool(text(0).ends_with(text(1))),
+            Function::Contains => Value::Bool(text(0).contains(text(1))),
             Function::Matches => {
-                Value::Bool(Pattern::cached(&text(1))?.is_found(text(0).as_bytes())?)
+                Value::Bool(Pattern::cached(text(1))?.is_found(text(0).as_bytes())?)
             }
             Function::SubstringBefore => Value::Text(
-                text(0).split_once(&text(1)).map_or_else(String::new, |(part, _)| part.to_owned()),
+                text(0).split_once(text(1)).map_or_else(String::new, |(part, _)| part.to_owned()),
             ),
             Function::SubstringAfter => Value::Text(
-                text(0).split_once(&text(1)).map_or_else(String::new, |(_, part)| part.to_owned()),
+                text(0).split_once(text(1)).map_or_else(String::new, |(_, part)| part.to_owned()),
             ),
             Function::Substring => {
-                let from = values.get(1).map_or(f64::NAN, |value| self.number(value)).round();
-                let length =
-                    values.get(2).map_or(f64::INFINITY, |value| self.number(value)).round();
+                let mut rounded = |at: usize, default: f64| match values.get(at) {
+                    Some(value) => self.number(value).map(f64::round),
+                    None => Ok(default),
+                };
+                let (from, length) = (rounded(1, f64::NAN)?, rounded(2, f64::INFINITY)?);
                 let inside = |at: usize| at as f64 >= from && (at as f64) < from + length;
                 let characters = (1..).zip(text(0).chars().collect::<Vec<_>>());
                 Value::Text(characters.filter(|(at, _)| inside(*at)).map(|(_, c)| c).collect())
             }
             Function::Translate => {
+                self.visit(text(0).len().saturating_mul(text(1).len()) / 64)?;
                 let (from, to): (Vec<char>, Vec<char>) =
                     (text(1).chars().collect(), text(2).chars().collect());
                 let replaced = |character: char| match from.iter().position(|c| *c == character) {

@@ -4,12 +4,14 @@ use super::{Axis, Expression, MAX_BYTES, Operator, Step, Test};
 
 /// Deepest nesting.
 const MAX_DEPTH: usize = 64;
+/// Most operators: each can be inside the next one.
+const MAX_OPERATORS: usize = 500;
 
 pub(super) fn parse(source: &str) -> Result<Expression, String> {
     if source.len() > MAX_BYTES {
         return Err(format!("an expression has at most {MAX_BYTES} bytes"));
     }
-    let mut parser = Parser { rest: source, depth: 0 };
+    let mut parser = Parser { rest: source, depth: 0, operators: 0 };
     let expression = parser.binary(0)?;
     match parser.rest.trim() {
         "" => Ok(expression),
@@ -20,6 +22,7 @@ pub(super) fn parse(source: &str) -> Result<Expression, String> {
 struct Parser<'s> {
     rest: &'s str,
     depth: usize,
+    operators: usize,
 }
 
 /// Operators with two operands, the weakest first.
@@ -69,6 +72,10 @@ impl<'s> Parser<'s> {
         }
         let mut left = self.binary(level + 1)?;
         while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.accept(sign)) {
+            self.operators += 1;
+            if self.operators > MAX_OPERATORS {
+                return Err(format!("an expression has more than {MAX_OPERATORS} operators"));
+            }
             let right = self.binary(level + 1)?;
             left = Expression::Binary(*operator, Box::new((left, right)));
         }

@@ -4,6 +4,15 @@ use weir_wire::Headers;
 
 /// Applies an extractor of `v` to bodies, one after the other; returns all variables.
 fn apply(rule: Rule, number: &str, default: &str, bodies: &[&str]) -> Vec<(String, String)> {
+    apply_all(rule, number, default, bodies).expect("within the limits")
+}
+
+fn apply_all(
+    rule: Rule,
+    number: &str,
+    default: &str,
+    bodies: &[&str],
+) -> Result<Vec<(String, String)>, String> {
     let program = Program { dynamic_names: true, ..Program::default() };
     let processor = PostProcessor {
         name: "v".to_owned(),
@@ -20,11 +29,11 @@ fn apply(rule: Rule, number: &str, default: &str, bodies: &[&str]) -> Vec<(Strin
     for body in bodies {
         let headers = Headers::new();
         let reply = Response::of_body(&headers, body);
-        processor.apply(&reply, &mut scope).expect("within the limits");
+        processor.apply(&reply, &mut scope)?;
     }
     let mut all = scope.all_named();
     all.sort();
-    all
+    Ok(all)
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -97,4 +106,29 @@ fn nodes_have_texts() {
     assert_eq!(found, pairs(&[("v", "1"), ("v_1", "1"), ("v_2", "2"), ("v_matchNr", "2")]));
     let css = Css::parse("b", "").expect("a selector");
     assert_eq!(apply(Rule::Css(css), "2", "d", &["<b>1</b><b>2</b>"]), pairs(&[("v", "2")]));
+}
+
+#[test]
+fn matches_that_are_too_large_together_are_errors() {
+    let boundary = Rule::Boundary { left: Text::fixed("["), right: Text::fixed("]") };
+    let css = |selector: &str| Rule::Css(Css::parse(selector, "").expect("a selector"));
+    let path = Expression::Fixed(JsonPath::parse("$..*").expect("a path"));
+    let open = format!("{}{}]", "[".repeat(9_000), "x".repeat(9_000));
+    let page = format!("{}{}", "<div>".repeat(900), "x".repeat(100_000));
+    let nested = format!("{}\"{}\"{}", "[".repeat(100), "x".repeat(100_000), "]".repeat(100));
+    let groups = format!("{}x*{}", "(".repeat(100), ")".repeat(100));
+    for (rule, body) in [
+        (boundary, &open),
+        (css("div"), &page),
+        (Rule::Json { path, all: false }, &nested),
+        (regex(&groups, ""), &"x".repeat(100_000)),
+        (regex("x+", &"$0$".repeat(100)), &"x".repeat(100_000)),
+    ] {
+        let result = apply_all(rule.clone(), "-1", "", &[body]);
+        assert_eq!(result, Err("the matches have more than 1 MiB".to_owned()), "{rule:?}");
+        // Up to the chosen match only.
+        if matches!(rule, Rule::Boundary { .. } | Rule::Css(_)) {
+            assert!(apply_all(rule, "2", "", &[body]).is_ok());
+        }
+    }
 }

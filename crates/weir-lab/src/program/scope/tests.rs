@@ -95,7 +95,10 @@ fn a_feeder_recycles_ends_or_has_eof_values() {
         program.feeders = vec![Arc::new(feeder.clone())];
         with_scope(&program, |scope| {
             let row = |scope: &mut Scope<'_>| {
-                scope.feed(FeederId(0)).then(|| scope.values.get(variable).map(str::to_owned))
+                scope
+                    .feed(FeederId(0))
+                    .expect("rows")
+                    .then(|| scope.values.get(variable).map(str::to_owned))
             };
             (0..3).map(|_| row(scope).flatten().unwrap_or_default()).collect::<Vec<_>>()
         })
@@ -105,4 +108,25 @@ fn a_feeder_recycles_ends_or_has_eof_values() {
     assert_eq!(take(&feeder), ["a", "b", "<EOF>"]);
     feeder.stop_user = true;
     assert_eq!(take(&feeder), ["a", "b", ""]);
+}
+
+#[test]
+fn values_and_texts_are_bounded() {
+    let program =
+        Program { variables: vec!["a".to_owned()], dynamic_names: true, ..Program::default() };
+    let state = State::new(&program);
+    let mut values = Values::new(&program, &state, 0, 0, 1);
+    let mut scope = Scope { program: &program, state: &state, values: &mut values };
+    scope.set_named("a", Some("x".to_owned()));
+    let twice =
+        Text::from_parts([TextPart::Variable(Variable(0)), TextPart::Variable(Variable(0))]);
+    for _ in 0..26 {
+        let doubled = twice.render(&mut scope).into_owned();
+        scope.set_named("b", Some(doubled.clone()));
+        scope.values.set(Variable(0), Some(doubled));
+    }
+    assert_eq!(scope.named("a").map(str::len), Some(16 << 20));
+    assert_eq!(scope.named("b").map(str::len), Some(16 << 20));
+    let many = Text::from_parts((0..10_000).map(|_| TextPart::Variable(Variable(0))));
+    assert_eq!(many.render(&mut scope).len(), 64 << 20);
 }

@@ -1,7 +1,7 @@
 //! A row per case: mean, interval, smallest and largest round.
 
 use super::super::html::number;
-use super::{Scale, px, ticks};
+use super::{Scale, px, shortened, ticks};
 use crate::results::Cell;
 use maud::{Markup, html};
 
@@ -46,7 +46,7 @@ fn row(cell: &Cell, y: f64, x: Scale) -> Markup {
     html! {
         g {
             title { (cell.name) ": mean " (mean) ", rounds " (min) " to " (max) }
-            text.name x=(x.from - 12.0) y=(px(y + 4.0)) text-anchor="end" { (shortened(&cell.name)) }
+            text.name x=(x.from - 12.0) y=(px(y + 4.0)) text-anchor="end" { (shortened(&cell.name, MAX_NAME_CHARS)) }
             line.range x1=(px(x.at(spread.min))) x2=(px(x.at(spread.max))) y1=(px(y)) y2=(px(y)) {}
             @if let Some(interval) = cell.interval {
                 line.interval x1=(px(x.at(interval.low))) x2=(px(x.at(interval.high)))
@@ -61,11 +61,4 @@ fn row(cell: &Cell, y: f64, x: Scale) -> Markup {
             text.figure x=(px(x.to + 14.0)) y=(px(y + 4.0)) { (mean) }
         }
     }
-}
-
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= MAX_NAME_CHARS {
-        return name.to_owned();
-    }
-    name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect()
 }

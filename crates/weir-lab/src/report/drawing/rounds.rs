@@ -69,6 +69,7 @@ fn dot(round: &LoggedRound, x: f64, y: f64) -> Markup {
         RoundUse::Calibration => ("calibration", "calibration"),
         RoundUse::WarmUp => ("warm", "discarded"),
         RoundUse::Invalid => ("flawed", "invalid"),
+        RoundUse::Discarded => ("warm", "not used"),
         RoundUse::Recorded => ("recorded", "recorded"),
     };
     let seconds = format_args!("{:.2}", round.seconds);

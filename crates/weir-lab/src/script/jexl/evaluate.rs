@@ -1,6 +1,7 @@
 //! Evaluation with JEXL's conversions.
 
 use super::{Environment, Expression, Object, Operator, Value};
+use crate::budget::{fits_value, replaced};
 use crate::pattern::Pattern;
 use std::cmp::Ordering;
 
@@ -119,6 +120,10 @@ pub(super) fn evaluate(
                 (false, _) => value(no)?,
             }
         }
+        Expression::Coalesce(both) => match value(&both.0)? {
+            Value::Null => value(&both.1)?,
+            found => found,
+        },
         Expression::Method(inner, name, arguments) => {
             let inner = value(inner)?;
             let arguments: Result<Vec<Value>, String> = arguments.iter().map(value).collect();
@@ -225,7 +230,12 @@ fn add(left: Value, right: Value, dialect: Dialect) -> Result<Value, String> {
     if !concatenate && let Ok(sum) = arithmetic(Operator::Add, &left, &right, dialect) {
         return Ok(sum);
     }
-    Ok(Value::Text(left.text() + &right.text()))
+    concatenated(left.text(), &right.text())
+}
+
+fn concatenated(left: String, right: &str) -> Result<Value, String> {
+    fits_value(left.len() + right.len())?;
+    Ok(Value::Text(left + right))
 }
 
 fn arithmetic(
@@ -306,9 +316,9 @@ fn method(value: Value, name: &str, arguments: &[Value]) -> Result<Value, String
         "toLowerCase" => Value::Text(text.to_lowercase()),
         "trim" => Value::Text(text.trim().to_owned()),
         "matches" => Value::Bool(Pattern::cached(&argument(0)?)?.matches(text.as_bytes())?),
-        "replace" => Value::Text(text.replace(&argument(0)?, &argument(1)?)),
+        "replace" => Value::Text(replaced(&text, &argument(0)?, &argument(1)?)?),
         "replaceAll" => Value::Text(Pattern::cached(&argument(0)?)?.replace(&text, &argument(1)?)?),
-        "concat" => Value::Text(text.clone() + &argument(0)?),
+        "concat" => concatenated(text, &argument(0)?)?,
         "compareTo" => Value::Integer(text.cmp(&argument(0)?) as i64),
         "intValue" | "longValue" => Value::Integer(Value::Text(text.clone()).integer()?),
         _ => Value::Text(text.clone()),

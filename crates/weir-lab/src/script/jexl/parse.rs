@@ -4,6 +4,8 @@ use super::{Expression, MAX_BYTES, Object, Operator, Value};
 
 /// Deepest nesting.
 const MAX_DEPTH: usize = 64;
+/// Most operators and methods: each can be inside the next one.
+const MAX_OPERATORS: usize = 200;
 
 /// Methods of values.
 const METHODS: [&str; 24] = [
@@ -38,7 +40,7 @@ pub(super) fn parse(source: &str) -> Result<Expression, String> {
     if source.len() > MAX_BYTES {
         return Err(format!("an expression has at most {MAX_BYTES} bytes"));
     }
-    let mut parser = Parser { tokens: tokens(source)?, at: 0, depth: 0 };
+    let mut parser = Parser { tokens: tokens(source)?, at: 0, depth: 0, operators: 0 };
     let expression = parser.choice()?;
     // A semicolon may end the only statement.
     parser.accept(";");
@@ -163,6 +165,7 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    operators: usize,
 }
 
 /// Operators with two operands, the weakest first.
@@ -203,20 +206,31 @@ impl Parser {
         }
     }
 
-    fn choice(&mut self) -> Result<Expression, String> {
+    fn enter(&mut self) -> Result<(), String> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(format!("an expression is nested deeper than {MAX_DEPTH}"));
+        match self.depth > MAX_DEPTH {
+            true => Err(format!("an expression is nested deeper than {MAX_DEPTH}")),
+            false => Ok(()),
         }
+    }
+
+    fn operator(&mut self) -> Result<(), String> {
+        self.operators += 1;
+        match self.operators > MAX_OPERATORS {
+            true => Err(format!("an expression has more than {MAX_OPERATORS} operators")),
+            false => Ok(()),
+        }
+    }
+
+    fn choice(&mut self) -> Result<Expression, String> {
+        self.enter()?;
         let condition = self.binary(0)?;
         let expression = if self.accept("?:") {
             let other = self.choice()?;
             Expression::Choice(Box::new((condition, None, other)))
         } else if self.accept("??") {
             let other = self.choice()?;
-            let null = Expression::Value(Value::Null);
-            let is_null = Expression::Binary(Operator::Equal, Box::new((condition.clone(), null)));
-            Expression::Choice(Box::new((is_null, Some(other), condition)))
+            Expression::Coalesce(Box::new((condition, other)))
         } else if self.accept("?") {
             let yes = self.choice()?;
             self.expect(":")?;
@@ -233,6 +247,7 @@ impl Parser {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
         while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.accept(sign)) {
+            self.operator()?;
             let right = self.binary(level + 1)?;
             left = Expression::Binary(*operator, Box::new((left, right)));
         }
@@ -249,9 +264,7 @@ impl Parser {
             } else {
                 break;
             }
-            if signs.len() > MAX_DEPTH {
-                return Err(format!("an expression is nested deeper than {MAX_DEPTH}"));
-            }
+            self.operator()?;
         }
         let operand = self.postfix()?;
         Ok(signs.into_iter().rev().fold(operand, |operand, is_not| match is_not {
@@ -260,9 +273,18 @@ impl Parser {
         }))
     }
 
+    /// The operand of an operator that is a word.
+    fn inner(&mut self) -> Result<Expression, String> {
+        self.enter()?;
+        let operand = self.unary()?;
+        self.depth -= 1;
+        Ok(operand)
+    }
+
     fn postfix(&mut self) -> Result<Expression, String> {
         let (mut expression, mut object) = self.primary()?;
         while self.accept(".") {
+            self.operator()?;
             let Some(Token::Name(name)) = self.tokens.get(self.at).cloned() else {
                 return Err("a name is missing after `.`".to_owned());
             };
@@ -314,8 +336,8 @@ impl Parser {
                 "log" => (null, Some(Object::Log)),
                 "threadName" => (Expression::ThreadName, None),
                 // Operators with or without brackets.
-                "empty" => (Expression::Empty(Box::new(self.unary()?)), None),
-                "size" => (Expression::Size(Box::new(self.unary()?)), None),
+                "empty" => (Expression::Empty(Box::new(self.inner()?)), None),
+                "size" => (Expression::Size(Box::new(self.inner()?)), None),
                 "if" | "for" | "while" | "foreach" | "new" | "var" | "return" | "function"
                 | "ctx" | "sampler" | "sampleResult" | "OUT" | "prev" => {
                     return Err(format!("`{name}` is not supported"));

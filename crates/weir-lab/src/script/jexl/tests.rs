@@ -63,3 +63,39 @@ fn unsupported_expressions_and_wrong_values_are_errors() {
     let deep = "(".repeat(10_000);
     assert!(check(&deep).is_err() && check(&"!".repeat(10_000)).is_err());
 }
+
+#[test]
+fn operators_of_null_evaluate_their_first_value_once() {
+    assert_eq!(three("vars.get('none') ?? 'other'").as_deref(), Ok("other"));
+    assert_eq!(three("false ?? 'other'").as_deref(), Ok("false"));
+    // Not twice as much work for each.
+    let nested = format!("{}1{}", "(".repeat(40), " ?? 2)".repeat(40));
+    assert_eq!(three(&nested).as_deref(), Ok("1"));
+}
+
+#[test]
+fn chains_of_operators_are_bounded() {
+    let sum = |count: usize| format!("1{}", "+1".repeat(count));
+    assert_eq!(three(&sum(200)).as_deref(), Ok("201"));
+    for chain in [
+        sum(201),
+        sum(30_000),
+        format!("''{}", ".trim()".repeat(8_000)),
+        format!("{}''", "empty ".repeat(10_000)),
+        format!("{}''", "size ".repeat(10_000)),
+        format!("{}1", "- ".repeat(10_000)),
+    ] {
+        assert!(check(&chain).is_err());
+    }
+}
+
+#[test]
+fn texts_are_bounded() {
+    let twice =
+        |times: usize| format!("'{}'{}", "x".repeat(1_000), ".replace('x', 'xx')".repeat(times));
+    assert_eq!(three(&format!("{}.length()", twice(10))).as_deref(), Ok("1024000"));
+    assert!(three(&twice(30)).is_err());
+    let groups = ".replaceAll('x+', '$0$0')".repeat(30);
+    assert!(three(&format!("'x'{groups}")).is_err());
+    assert!(three(&format!("{0} + {0} + {0}", twice(13))).is_err());
+}

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if is_plan(&args.file) {
         return check_plan(args);
     }
-    ensure!(args.plan.is_empty(), "-J and --lenient are for JMeter plans (.jmx)");
+    ensure!(args.plan.is_empty(), "-J, -D, --lenient and --jmeter are for JMeter plans (.jmx)");
     let loaded = scenario::load(&args.file, &scenario::Overrides::default());
     let (scenario, found) = match &loaded {
         Ok((scenario, found)) => (Some(scenario), found),
@@ -71,11 +71,14 @@ fn check_plan(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         let severity = if plan.is_some() { "warning" } else { "error" };
         let found: Vec<Value> = problems.iter().map(|problem| finding(problem, severity)).collect();
-        output::line(&json!({"ok": plan.is_some(), "findings": found}).to_string());
+        let jvm = plan.as_ref().is_some_and(|program| program.scripts.is_some());
+        let result = json!({"ok": plan.is_some(), "jvm": jvm, "findings": found});
+        output::line(&result.to_string());
     } else if let Some(program) = &plan {
         print_skipped(&args.file, &problems);
         let groups = findings::count(program.groups.len(), "thread group");
-        output::line(&format!("{}: valid, {groups}", args.file.display()));
+        let jvm = if program.scripts.is_some() { ", scripts in a helper JVM" } else { "" };
+        output::line(&format!("{}: valid, {groups}{jvm}", args.file.display()));
     } else {
         print_problems(&args.file, &problems);
         let errors = findings::count(problems.len(), "error");

@@ -19,6 +19,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         jtl: args.jtl.as_deref(),
         json: args.json,
         open: args.rate.is_some(),
+        agents: None,
+        export: None,
     };
     let loaded = load.run(None)?;
     let schedule = args.rate.map(|rate| (rate, args.quantum));

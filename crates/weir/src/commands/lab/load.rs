@@ -1,18 +1,20 @@
 //! A single load: observed and shown while it runs, recorded on request.
 
+use super::export::Export;
 use super::progress::Progress;
 use super::signals;
 use crate::descriptors;
 use anyhow::Context;
 use std::fs::File;
 use std::path::Path;
+use weir_lab::agents::{Agents, Load as AgentLoad};
 use weir_lab::engine::{self, Control, Event, Io, Options, Summary};
 use weir_lab::jtl::Writer;
 use weir_lab::measure::{Measurement, RoundConditions, SERVER};
 use weir_lab::observe::{Observer, listening_on};
 use weir_lab::program::Program;
 use weir_lab::record::Clock;
-use weir_lab::results::{FolderError, ServerRow, Total};
+use weir_lab::results::{AgentRound, FolderError, ServerRow, Total};
 
 /// Options of the engine's loops.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -49,6 +51,10 @@ pub(super) struct Load<'a> {
     pub(super) json: bool,
     /// Open model: times count from the due time of a request.
     pub(super) open: bool,
+    /// Agents that generate the load, and have the program; `None` is this process.
+    pub(super) agents: Option<&'a Agents>,
+    /// Receivers of metrics.
+    pub(super) export: Option<&'a mut Export>,
 }
 
 /// The result.
@@ -64,7 +70,10 @@ pub(super) struct Loaded {
 impl Load<'_> {
     /// Runs the load to its end, or until a signal. An optional `measurement` gets all events; its
     /// caller has to finish it.
-    pub(super) fn run(self, mut measurement: Option<&mut Measurement>) -> anyhow::Result<Loaded> {
+    pub(super) fn run(
+        mut self,
+        mut measurement: Option<&mut Measurement>,
+    ) -> anyhow::Result<Loaded> {
         descriptors::raise_limit();
         let control = Control::default();
         signals::stop(&control).context("cannot listen for signals")?;
@@ -73,12 +82,14 @@ impl Load<'_> {
             observer.add_processes(SERVER, &listening_on(*port));
         }
         observer.sample(0.0);
-        let clock = Clock::start();
+        let helper = engine::start_helper(&self.program)?;
+        let clock = self.agents.map_or_else(Clock::start, Agents::clock);
         let writer = self.jtl.map(|path| rows(path, &self.program, clock)).transpose()?;
         let options = Options {
             loops: self.loops.number(),
             io: self.loops.io,
             sinks: writer.clone().map(|writer| Box::new(move || writer.sink()) as _),
+            helper,
             clock,
             ..Options::default()
         };
@@ -86,12 +97,16 @@ impl Load<'_> {
         let mut total = Total::new(labels.len(), self.open);
         let (mut observed, mut written) = (Vec::new(), Ok(()));
         let mut progress = Progress::new(self.json);
+        progress.program(&self.program);
+        if let Some(export) = &mut self.export {
+            export.program("", &self.program);
+        }
         if let Some(measurement) = &mut measurement
             && let Some(round) = measurement.next_round()
         {
             measurement.start_round(round, 0.0)?;
         }
-        let summary = engine::run(self.program, &options, &control, &mut |event| {
+        let mut watch = |event: &Event<'_>| {
             if let Event::Second(second) = event {
                 total.add(second);
                 let rows = observer.sample(second.second as f64 + 1.0);
@@ -102,12 +117,25 @@ impl Load<'_> {
                 observed.extend(rows);
             }
             progress.show(event);
-        })?;
+            if let Some(export) = &mut self.export {
+                export.event(event, &mut progress);
+            }
+        };
+        let (summary, agents) = match self.agents {
+            None => (engine::run(self.program, &options, &control, &mut watch)?, Vec::new()),
+            Some(agents) => {
+                let (program, seed) = (&self.program, options.seed);
+                let (size, origins) = (None, None);
+                let load =
+                    AgentLoad { program, cell: 0, size, origins, seed, io: options.io, clock };
+                agents.run(&load, [&control], &mut watch)?
+            }
+        };
         progress.end();
         total.end_round(0);
         if let Some(measurement) = measurement {
             written?;
-            end(measurement, clock, &control)?;
+            end(measurement, clock, (&control, summary.failure.as_deref()), agents)?;
         }
         if let (Some(writer), Some(path)) = (&writer, self.jtl) {
             writer.finish().with_context(|| path.display().to_string())?;
@@ -116,12 +144,18 @@ impl Load<'_> {
     }
 }
 
-fn end(measurement: &mut Measurement, clock: Clock, control: &Control) -> Result<(), FolderError> {
-    if control.is_stopped() {
+fn end(
+    measurement: &mut Measurement,
+    clock: Clock,
+    (control, failure): (&Control, Option<&str>),
+    agents: Vec<AgentRound>,
+) -> Result<(), FolderError> {
+    let why = failure.or(control.is_stopped().then_some("interrupted"));
+    if let Some(why) = why {
         let time = clock.steady.elapsed().as_secs_f64();
-        return measurement.interrupt(time, "interrupted");
+        return measurement.interrupt(time, why);
     }
-    measurement.end_round(RoundConditions::default())
+    measurement.end_round(RoundConditions { agents, ..RoundConditions::default() })
 }
 
 /// Creates the results file.

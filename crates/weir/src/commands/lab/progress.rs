@@ -1,9 +1,13 @@
-//! Live progress: one updated line on a terminal, otherwise one line per second as text or JSON.
+//! Live progress: a view on a terminal, otherwise one line per second as text or JSON.
+
+mod live;
 
 use crate::output;
+use live::Live;
 use serde_json::json;
-use std::io::{IsTerminal, Write};
-use weir_lab::engine::{Event, RateStep};
+use std::io::IsTerminal;
+use weir_lab::engine::{Event, LoadStep, SearchedLoad};
+use weir_lab::program::Program;
 use weir_lab::record::Interval;
 
 /// Prints the progress.
@@ -11,12 +15,10 @@ pub(super) struct Progress {
     how: How,
     /// Current activity.
     phase: String,
-    /// Width of the updated line.
-    width: usize,
 }
 
 enum How {
-    Terminal,
+    Terminal(Box<Live>),
     Lines,
     Json,
 }
@@ -26,20 +28,20 @@ impl Progress {
     pub(super) fn new(json: bool) -> Self {
         let how = if json {
             How::Json
-        } else if std::io::stderr().is_terminal() {
-            How::Terminal
+        } else if std::io::stderr().is_terminal() && output::supports_cursor() {
+            How::Terminal(Box::new(Live::new()))
         } else {
             How::Lines
         };
-        Self { how, phase: "running".to_owned(), width: 0 }
+        Self { how, phase: "running".to_owned() }
     }
 
     /// Shows an event.
     pub(super) fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Groups(_) => {}
+            Event::Groups(_) | Event::StepRamped => {}
             Event::Second(second) => self.second(second),
-            Event::RateStep(step) => self.rate_step(step),
+            Event::LoadStep(step) => self.load_step(step),
         }
     }
 
@@ -61,7 +63,23 @@ impl Progress {
         name.trim().clone_into(&mut self.phase);
     }
 
+    /// The following seconds are of this program.
+    pub(super) fn program(&mut self, program: &Program) {
+        if let How::Terminal(live) = &mut self.how {
+            live.start(program);
+        }
+    }
+
+    /// Shows a message that is no activity of the run.
+    pub(super) fn note(&mut self, text: &str) {
+        self.end();
+        output::note(&format!("note: {text}"));
+    }
+
     fn second(&mut self, second: &Interval) {
+        if let How::Terminal(live) = &mut self.how {
+            return live.second(&self.phase, second);
+        }
         let all = second.all(&[]);
         let ms = |percentile| all.response().value_at_percentile(percentile) as f64 / 1e6;
         let (rate, p50, p99) = (all.samples(), ms(50.0), ms(99.0));
@@ -85,33 +103,33 @@ impl Progress {
         self.line(&text);
     }
 
-    fn rate_step(&mut self, step: &RateStep) {
+    fn load_step(&mut self, step: &LoadStep) {
         if let How::Json = self.how {
-            return output::line(
-                &json!({
-                    "event": "hold", "rate": step.rate, "achieved": step.achieved,
-                    "errors": step.errors, "dropped": step.dropped, "verdict": step.verdict.to_string(),
-                })
-                .to_string(),
-            );
+            let mut line = json!({
+                "event": "hold", "achieved": step.achieved, "errors": step.errors,
+                "dropped": step.dropped, "verdict": step.verdict.to_string(),
+            });
+            match step.load {
+                SearchedLoad::Rate(rate) => line["rate"] = rate.into(),
+                SearchedLoad::Users(users) => line["users"] = users.into(),
+            }
+            return output::line(&line.to_string());
         }
         self.end();
         output::note(&format!("      {step}"));
     }
 
     fn line(&mut self, text: &str) {
-        let How::Terminal = self.how else { return output::note(text) };
-        let width = text.chars().count();
-        let mut out = std::io::stderr().lock();
-        let _ = write!(out, "\r{text:<before$}", before = self.width).and_then(|()| out.flush());
-        self.width = width;
+        match &mut self.how {
+            How::Terminal(live) => live.line(text),
+            How::Lines | How::Json => output::note(text),
+        }
     }
 
-    /// Ends the updated line.
+    /// Ends the live view: what follows is printed below.
     pub(super) fn end(&mut self) {
-        if let (How::Terminal, 1..) = (&self.how, self.width) {
-            output::note("");
-            self.width = 0;
+        if let How::Terminal(live) = &mut self.how {
+            live.end();
         }
     }
 }

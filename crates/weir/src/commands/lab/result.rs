@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir_lab::figures::{LabelFigures, Times};
 use weir_lab::measure::SERVER;
+use weir_lab::redaction;
 use weir_lab::validity::{self, MAX_ERROR_SHARE};
 use weir_lab::verdict::{Verdict, VerdictInput, judge};
 
@@ -156,17 +157,22 @@ impl<'l> Report<'l> {
 
     fn failures(&self) -> String {
         let mut text = String::new();
+        let groups = self.loaded.summary.total.failures.groups();
         let kinds = self.figures.errors.iter().filter(|(_, count)| **count > 0);
         for (kind, count) in kinds {
             text.push_str(&format!("\n\n{count} × {kind}"));
-            let mut errors = self.loaded.summary.total.first_errors.iter();
-            if let Some(error) = errors.find(|error| error.kind.name() == kind) {
-                text.push_str(&format!("\n  {}", error.message));
+            let messages = groups.iter().filter(|group| group.kind.name() == kind);
+            for group in messages.take(MAX_MESSAGES) {
+                let message = redaction::message(&group.message);
+                text.push_str(&format!("\n  {message} ({} ×)", group.count));
             }
         }
         text
     }
 }
+
+/// Messages that are listed for each kind of failure.
+const MAX_MESSAGES: usize = 3;
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));

@@ -1,7 +1,7 @@
 //! A request to a collector, and the outcome of its response
 //! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>).
 
-use super::otlp::ExportTraceServiceResponse;
+use crate::otlp::messages::ExportTraceServiceResponse;
 use crate::serve::post::{self, Response, Upstreams};
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -9,7 +9,7 @@ use http_body_util::Full;
 use prost::Message;
 use std::time::Duration;
 use weir_config::Telemetry;
-use weir_http_client::Connection;
+use weir_http_client::{Connection, retry_after};
 
 /// Longest `Retry-After` of a collector.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -79,7 +79,10 @@ fn outcome(signal: Signal, response: &Response) -> Outcome {
     let reason = format!("status {}", response.status.as_u16());
     match response.status.as_u16() {
         200..=299 => Outcome::Accepted { rejected: rejected(signal, &response.body) },
-        429 | 502 | 503 | 504 => Outcome::Retry { after: retry_after(response), reason },
+        429 | 502 | 503 | 504 => {
+            let after = retry_after(&response.headers).map(|after| after.min(MAX_RETRY_AFTER));
+            Outcome::Retry { after, reason }
+        }
         _ => Outcome::Rejected { reason },
     }
 }
@@ -91,9 +94,4 @@ fn rejected(signal: Signal, body: &[u8]) -> u64 {
     }
     let partial = ExportTraceServiceResponse::decode(body).ok().and_then(|it| it.partial_success);
     partial.and_then(|partial| u64::try_from(partial.rejected_spans).ok()).unwrap_or(0)
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }

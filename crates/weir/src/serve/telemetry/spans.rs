@@ -1,16 +1,14 @@
 //! TracedRequest requests as spans, by OpenTelemetry's conventions for HTTP
 //! (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>).
 
-use super::attributes::{nanos, number, scope, text};
-use super::otlp::{
+use crate::otlp::attributes::{SCHEMA, nanos, number, scope, text};
+use crate::otlp::messages::{
     CONTEXT_HAS_IS_REMOTE, CONTEXT_IS_REMOTE, ExportTraceServiceRequest, KeyValue, Resource,
     ResourceSpans, SPAN_KIND_CLIENT, SPAN_KIND_SERVER, STATUS_CODE_ERROR, ScopeSpans, Span, Status,
 };
 use prost::Message;
 use weir_telemetry::spans::{TracedAttempt, TracedRequest};
 
-/// Version of the conventions.
-pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 /// `traceparent` flag: the trace is sampled.
 const SAMPLED: u32 = 1;
 

@@ -51,7 +51,7 @@ fn bodies_of_every_size_pass_and_leave_their_beginning_and_their_length() {
     let weir = start(upstream.addr);
     let sizes = [1024, MIB, 100 * MIB];
     weir.connect().post("/warm", "0123456789abcdef");
-    let (before, mut most) = (weir.anonymous_memory(), 0);
+    let (before, mut most) = (weir.anonymous_memory_at_rest(), 0);
     for size in sizes {
         let mut client = weir.connect();
         let sender = client.sender();
@@ -140,7 +140,7 @@ fn bodies_that_unpack_to_a_thousand_times_their_size_do_no_harm() {
     let upstream = Upstream::responding([head.as_bytes(), &bomb].concat());
     let weir = start(upstream.addr);
     let mut client = weir.connect();
-    let (before, mut most) = (weir.anonymous_memory(), 0);
+    let (before, mut most) = (weir.anonymous_memory_at_rest(), 0);
     let mut ids = Vec::new();
     for _ in 0..100 {
         let response = client.get("/bomb");
@@ -196,7 +196,7 @@ fn ten_thousand_header_names_take_no_memory_that_stays() {
     };
     (0..50).for_each(&mut send);
     wait_for_index(&weir);
-    let before = weir.anonymous_memory();
+    let before = weir.anonymous_memory_at_rest();
     (50..500).for_each(&mut send);
     eventually("all are indexed", || weir.metric("weir_index_transactions", &[]) == 500.0);
     let after = weir.anonymous_memory();
@@ -231,7 +231,7 @@ fn a_hundred_thousand_business_keys_are_found_and_take_no_memory_that_stays() {
     };
     send(0, KEYS / 10);
     wait_for_index(&weir);
-    let before = weir.anonymous_memory();
+    let before = weir.anonymous_memory_at_rest();
     send(KEYS / 10, KEYS);
     eventually("all are indexed", || weir.metric("weir_index_transactions", &[]) == KEYS as f64);
     let after = weir.anonymous_memory();

@@ -2,7 +2,9 @@
 //! happens, and what is missing is told.
 
 use super::{ask, config};
-use crate::harness::{self, Disk, Server, Signal, Weir, each_transaction, eventually, weir};
+use crate::harness::{
+    self, Disk, Server, Signal, Weir, each_transaction, eventually, incompressible, weir,
+};
 use std::path::Path;
 
 const COUNT: &str = "monitor: {count: all}\n";
@@ -14,11 +16,6 @@ const CLIENTS: usize = 8;
 /// Requests of a burst; `WEIR_BURST` says more.
 fn requests() -> usize {
     std::env::var("WEIR_BURST").ok().and_then(|text| text.parse().ok()).unwrap_or(2400)
-}
-
-/// A body that cannot be compressed.
-fn body() -> String {
-    std::iter::repeat_with(|| fastrand::char('!'..='~')).take(BODY).collect()
 }
 
 fn unrecorded(weir: &Server) -> u64 {
@@ -61,7 +58,7 @@ fn a_burst_of_bodies_is_counted_exactly_and_recorded_or_told_to_be_missing() {
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                let (mut client, body) = (weir.connect(), body());
+                let (mut client, body) = (weir.connect(), incompressible(BODY));
                 for _ in 0..each {
                     assert_eq!(client.post("/echo", &body).status, 200);
                 }
@@ -80,7 +77,7 @@ fn calls_are_counted_while_the_disk_is_full_and_what_is_missing_is_told() {
     disk.fill(50);
     let (mut client, mut sent) = (server.connect(), 0);
     while unrecorded(&server) < 50 {
-        let body = body();
+        let body = incompressible(BODY);
         for _ in 0..100 {
             assert_eq!(client.post("/echo", &body).status, 200);
         }

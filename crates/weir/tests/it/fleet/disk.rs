@@ -26,7 +26,7 @@ fn a_full_disk_and_no_database_stop_no_traffic_and_lose_no_counts() {
     let database = Postgres::start();
     let mut relay = Relay::new(database.addr());
     let one = start(&disk, &mut relay);
-    disk.leave(16);
+    disk.leave(0);
     send(&one, 200);
     relay.set(Mode::Pass);
     // It is a member, whatever it can write itself.

@@ -1,6 +1,6 @@
 """A real gRPC server and a real client (grpcio), without generated code: messages are bytes.
 
-`calls.py serve` prints its port and serves until it is killed; `calls.py call HOST:PORT` calls through
+`calls.py serve [PORT]` prints its port and serves until it is killed; `calls.py call HOST:PORT` calls through
 whatever is there, and fails if anything is not as the server says it.
 """
 
@@ -61,7 +61,8 @@ class Calls(grpc.GenericRpcHandler):
 def serve():
     server = grpc.server(futures.ThreadPoolExecutor(8))
     server.add_generic_rpc_handlers((Calls(),))
-    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+    port = sys.argv[2] if len(sys.argv) > 2 else "0"
+    print(server.add_insecure_port(f"127.0.0.1:{port}"), flush=True)
     server.start()
     server.wait_for_termination()
 

@@ -135,6 +135,24 @@ impl RealServer {
         })
     }
 
+    /// nginx with TLS that requires a client certificate; `server.pem`, `server-key.pem` and `clients.pem` are
+    /// in a folder. It notes target, subject of the certificate, and `r` for a resumed session.
+    pub(crate) fn nginx_of_clients(folder: &Path) -> Self {
+        let tls = "listen ADDR ssl; ssl_certificate FILES/server.pem; \
+                   ssl_certificate_key FILES/server-key.pem; ssl_verify_client on; \
+                   ssl_client_certificate FILES/clients.pem;";
+        let config = NGINX
+            .replace("listen ADDR;", &tls.replace("FILES", &folder.display().to_string()))
+            .replace(
+                "$request_method $request_uri'",
+                "$request_uri $ssl_client_s_dn$ssl_session_reused'",
+            );
+        Self::start("/usr/sbin/nginx", &config, "requests.log", |command, dir| {
+            command.arg("-p").arg(dir).arg("-e").arg(dir.join("error.log"));
+            command.arg("-c").arg(dir.join("config"));
+        })
+    }
+
     /// HAProxy of Debian's package.
     pub(crate) fn haproxy() -> Self {
         Self::start("/usr/sbin/haproxy", HAPROXY, "stdout.log", |command, dir| {

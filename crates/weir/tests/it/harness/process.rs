@@ -37,9 +37,15 @@ pub(crate) fn from_environment<T: FromStr>(name: &str, otherwise: T) -> T {
 /// Waits until something holds that should hold soon.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
-    while !holds() {
+    loop {
+        let began = Instant::now();
+        if holds() {
+            return;
+        }
         assert!(Instant::now() < deadline, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        // Reading all metrics takes longer, and would keep a debug build from what is waited for.
+        let pause = began.elapsed().clamp(Duration::from_millis(5), Duration::from_millis(100));
+        std::thread::sleep(pause);
     }
 }
 

@@ -1,5 +1,6 @@
 //! An upstream that does exactly what a test tells it, byte by byte: by a script, or by hand.
 
+use super::http::first;
 use super::process::PATIENCE;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -156,13 +157,13 @@ impl Peer {
                 return None;
             }
         }
-        Some(self.input.drain(..length).collect())
+        Some(first(&mut self.input, length))
     }
 
     fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             if let Some(at) = self.input.windows(end.len()).position(|bytes| bytes == end) {
-                return Some(self.input.drain(..at + end.len()).collect());
+                return Some(first(&mut self.input, at + end.len()));
             }
             if self.fill() == 0 {
                 return None;
@@ -175,7 +176,7 @@ impl Peer {
         while self.input.len() < count {
             assert!(self.fill() > 0, "weir sends more");
         }
-        self.input.drain(..count).collect()
+        first(&mut self.input, count)
     }
 
     /// Some bytes as they come; `None` when the connection is closed.

@@ -1,10 +1,12 @@
 //! `weir lab`: the commands on results.
 
+use super::target::{Response, Target};
 use crate::harness::weir;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -116,4 +118,47 @@ fn pauses_of_a_jvm() {
     assert_eq!((&found["count"], &found["throughput"]), (&json!(1), &json!(99.5)));
     fs::write(dir.path().join("other.log"), "nothing\n").unwrap();
     assert_eq!(weir(dir.path(), &["lab", "gc", "other.log"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_slow_decline_over_ten_runs_is_reported() {
+    let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = format!(
+        "lab: 1\ntarget: {{base: \"http://{}\"}}\nrequests: [{{name: get, get: /}}]\n\
+         load: {{executor: constant-arrival-rate, rate: 50, duration: 1s}}\n",
+        target.addr
+    );
+    fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+    let run = |out: &str| {
+        let output = weir(dir.path(), &["lab", "run", "scenario.yaml", "--out", out]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = run("runs/first");
+    assert!(!text.contains("history:"), "{text}");
+    let path = |name: &str, file: &str| dir.path().join("runs").join(name).join(file);
+    let read = |name: &str, file: &str| -> Value {
+        serde_json::from_str(&fs::read_to_string(path(name, file)).unwrap()).unwrap()
+    };
+    let (mut facts, mut summary) = (read("first", "run.json"), read("first", "summary.json"));
+    for at in 0..9 {
+        let name = format!("run-{at}");
+        fs::create_dir(dir.path().join("runs").join(&name)).unwrap();
+        facts["started"] = format!("2026-01-0{}T00:00:00Z", at + 1).into();
+        summary["cells"][0]["verdict"] = "PASS".into();
+        summary["cells"][0]["throughput"]["mean"] = (50.0 * 1.03_f64.powi(10 - at)).into();
+        fs::write(path(&name, "run.json"), facts.to_string()).unwrap();
+        fs::write(path(&name, "summary.json"), summary.to_string()).unwrap();
+    }
+    fs::remove_dir_all(dir.path().join("runs/first")).unwrap();
+    fs::create_dir(dir.path().join("runs/damaged")).unwrap();
+    fs::write(path("damaged", "run.json"), "{").unwrap();
+    let text = run("runs/last");
+    assert!(text.contains("history: requests/s falls steadily: -"), "{text}");
+    let last = read("last", "summary.json");
+    assert_eq!(last["history"]["runs"].as_array().map(Vec::len), Some(10), "{last}");
+    let markdown = fs::read_to_string(path("last", "summary.md")).unwrap();
+    assert!(markdown.contains("requests/s falls steadily"), "{markdown}");
+    let printed = weir(dir.path(), &["lab", "report", "runs/last", "--markdown"]);
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), markdown);
 }

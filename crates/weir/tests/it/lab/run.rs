@@ -4,6 +4,7 @@
 use super::target::{Response, Target};
 use crate::harness::{self, Signal, weir};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -77,6 +78,31 @@ fn requests_sent_are_those_the_server_counted() {
     }
     let again = run(dir.path(), &scenario, &[]);
     assert!(said(&again).contains("already has results"), "{}", said(&again));
+}
+
+#[test]
+fn runs_that_start_at_once_have_folders_of_their_own() {
+    let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = once(&target.addr.to_string(), "{name: ask, get: /}", 20, "");
+    fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+    let folder = || {
+        let output = weir(dir.path(), &["lab", "run", "scenario.yaml", "--json"]);
+        let text = stdout(&output);
+        let last: Value = serde_json::from_str(text.lines().last().unwrap_or_default())
+            .unwrap_or_else(|_| panic!("{}", said(&output)));
+        assert_eq!(last["samples"], 20, "{last}");
+        last["folder"].as_str().expect("a folder").to_owned()
+    };
+    let folders: BTreeSet<String> = std::thread::scope(|scope| {
+        let runs = [(); 4].map(|()| scope.spawn(folder));
+        runs.into_iter().map(|run| run.join().expect("a result")).collect()
+    });
+    assert_eq!(folders.len(), 4, "{folders:?}");
+    for folder in &folders {
+        assert!(folder.starts_with("lab-results/scenario-"), "{folder}");
+        assert!(dir.path().join(folder).join("report.html").exists(), "{folder}");
+    }
 }
 
 /// Verdict, exit code and words of a scenario.

@@ -16,6 +16,8 @@ pub(super) struct Target {
 pub(super) enum Response {
     /// 200 and this text, after a time.
     Text(Duration, String),
+    /// This status and text, after a time.
+    Status(u16, Duration, String),
     /// Nothing, ever.
     Hang,
 }
@@ -55,11 +57,17 @@ fn serve(stream: &TcpStream, count: &AtomicU64, response: &dyn Fn(u64, &str) -> 
         }
         let number = count.fetch_add(1, Ordering::SeqCst);
         let path = head.split(' ').nth(1).unwrap_or_default();
-        match response(number, path) {
-            Response::Text(after, text) => {
+        let response = match response(number, path) {
+            Response::Text(after, text) => Response::Status(200, after, text),
+            other => other,
+        };
+        match response {
+            Response::Text(..) => {}
+            Response::Status(status, after, text) => {
                 std::thread::sleep(after);
                 let length = text.len();
-                let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}");
+                let response =
+                    format!("HTTP/1.1 {status} Test\r\nContent-Length: {length}\r\n\r\n{text}");
                 if { stream }.write_all(response.as_bytes()).is_err() {
                     return;
                 }

@@ -2,7 +2,8 @@
 
 use crate::admin_api::{command, first_token, get};
 use crate::harness::{
-    Consumer, Kafka, PATIENCE, Server, Signal, Weir, eventually, from_environment, transactions,
+    Consumer, Kafka, PATIENCE, Server, Signal, Weir, eventually, from_environment, incompressible,
+    transactions,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -284,12 +285,10 @@ fn a_kafka_that_is_down_for_long_leaves_a_gap_that_is_counted() {
     let server = Weir::new(&config).start();
     let mut client = server.connect();
     let mut sent = 0;
-    // Random, so that it is not compressed.
-    let body = || (0..50_000).map(|_| fastrand::alphanumeric()).collect::<String>();
     while server.metric("weir_ship_gap_records_total", &["sink=\"kafka\""]) == 0.0 {
         assert!(sent < 50_000, "{}", server.stderr());
         for _ in 0..100 {
-            assert_eq!(client.post("/good/", &body()).status, 200);
+            assert_eq!(client.post("/good/", &incompressible(50_000)).status, 200);
         }
         sent += 100;
         eventually("the seal keeps up", || {

@@ -20,20 +20,20 @@ struct Got {
 }
 
 /// A running one.
-pub(super) struct Collector {
-    pub(super) upstream: Upstream,
+pub(crate) struct Collector {
+    pub(crate) upstream: Upstream,
     got: Arc<Mutex<Got>>,
 }
 
 impl Collector {
     /// One that takes everything.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::responding(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned())
     }
 
     /// One that gives this answer to the request with this number, and takes what it answers with
     /// 200.
-    pub(super) fn responding(response: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+    pub(crate) fn responding(response: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
         let got = Arc::new(Mutex::new(Got::default()));
         let shared = Arc::clone(&got);
         let count = Mutex::new(0);
@@ -57,21 +57,21 @@ impl Collector {
     }
 
     /// Waits until there are so many spans; gives all.
-    pub(super) fn spans(&self, count: usize) -> Vec<Span> {
+    pub(crate) fn spans(&self, count: usize) -> Vec<Span> {
         eventually(&format!("{count} spans"), || self.spans_so_far().len() >= count);
         let spans = self.spans_so_far();
         assert_eq!(spans.len(), count, "{spans:#?}");
         spans
     }
 
-    pub(super) fn spans_so_far(&self) -> Vec<Span> {
+    pub(crate) fn spans_so_far(&self) -> Vec<Span> {
         let got = self.got.lock().expect("not poisoned");
         let resources = got.traces.iter().flat_map(|request| &request.resource_spans);
         resources.flat_map(|one| &one.scope_spans).flat_map(|one| one.spans.clone()).collect()
     }
 
     /// The resource of the first spans or metrics.
-    pub(super) fn resource(&self) -> Resource {
+    pub(crate) fn resource(&self) -> Resource {
         let got = self.got.lock().expect("not poisoned");
         let spans = got.traces.iter().flat_map(|one| &one.resource_spans).map(|one| &one.resource);
         let metrics =
@@ -80,7 +80,7 @@ impl Collector {
     }
 
     /// Waits for a report that has a metric that is as it should be.
-    pub(super) fn metric(&self, name: &str, fits: impl Fn(&Metric) -> bool) -> Metric {
+    pub(crate) fn metric(&self, name: &str, fits: impl Fn(&Metric) -> bool) -> Metric {
         let start = std::time::Instant::now();
         loop {
             let metrics = self.last_report();
@@ -93,14 +93,14 @@ impl Collector {
     }
 
     /// Metrics of the last report.
-    pub(super) fn last_report(&self) -> Vec<Metric> {
+    pub(crate) fn last_report(&self) -> Vec<Metric> {
         let got = self.got.lock().expect("not poisoned");
         let resources = got.metrics.last().into_iter().flat_map(|one| &one.resource_metrics);
         resources.flat_map(|one| &one.scope_metrics).flat_map(|one| one.metrics.clone()).collect()
     }
 
     /// Whether these bytes were in anything that it was sent.
-    pub(super) fn was_told(&self, text: &str) -> bool {
+    pub(crate) fn was_told(&self, text: &str) -> bool {
         let got = self.got.lock().expect("not poisoned");
         got.bodies.iter().any(|body| memchr::memmem::find(body, text.as_bytes()).is_some())
     }
@@ -123,7 +123,7 @@ impl Got {
 }
 
 /// An attribute as text, numbers too; empty if it is not there.
-pub(super) fn attribute(attributes: &[KeyValue], key: &str) -> String {
+pub(crate) fn attribute(attributes: &[KeyValue], key: &str) -> String {
     let found = attributes.iter().find(|attribute| attribute.key == key);
     match found.and_then(|attribute| attribute.value.clone()?.value) {
         Some(Value::StringValue(text)) => text,
@@ -134,6 +134,6 @@ pub(super) fn attribute(attributes: &[KeyValue], key: &str) -> String {
 }
 
 /// An id in hexadecimal digits.
-pub(super) fn hex(id: &[u8]) -> String {
+pub(crate) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -118,7 +118,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "weir-resubmit",
         &["weir-model", "weir-config", "weir-expr", "weir-journal", "weir-store", "weir-tracker"],
     ),
-    ("weir-lab", &["weir-ring", "weir-wire", "weir-document", "weir-http-client"]),
+    ("weir-lab", &["weir-ring", "weir-wire", "weir-document", "weir-expr", "weir-http-client"]),
     (
         "weir-admin",
         &[

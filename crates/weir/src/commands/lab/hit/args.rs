@@ -127,6 +127,7 @@ impl Args {
             on_error: OnError::Continue,
             cookies: Cookies::Ignored,
             new_user: false,
+            grace: None,
             index: None,
         });
         Ok((program, origin))

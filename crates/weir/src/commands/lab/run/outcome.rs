@@ -1,14 +1,22 @@
 //! Text result of a run.
 
+use crate::output;
 use crate::table::aligned;
+use weir_lab::engine::SearchedLoad;
 use weir_lab::figures::LabelFigures;
-use weir_lab::results::{Cell, FactorEffects, Host, Published, Summary};
+use weir_lab::results::{BarResult, Cell, FactorEffects, History, Host, Published, Summary};
 use weir_lab::stats::Interval;
 
 /// All tables: cases, labels, published figures, effects, verdict.
 pub(super) fn text(summary: &Summary, host: &Host) -> String {
     let mut text = format!("\n{}", cases(summary));
-    for part in [labels(summary), rate_steps(summary), effects(summary), published(summary, host)] {
+    for part in [
+        labels(summary),
+        bars(summary),
+        capacities(summary),
+        effects(summary),
+        published(summary, host),
+    ] {
         if !part.is_empty() {
             text.push('\n');
             text.push_str(&part);
@@ -36,6 +44,14 @@ pub(super) fn text(summary: &Summary, host: &Host) -> String {
         text.push_str(&format!("  {reason}\n"));
     }
     text
+}
+
+/// Prints trends and steps over the last runs.
+pub(super) fn print_history(history: Option<&History>) {
+    let findings = history.map(History::findings).unwrap_or_default();
+    for finding in findings {
+        output::line(&format!("history: {finding}"));
+    }
 }
 
 /// A column: its header, and its cell of a row.
@@ -92,8 +108,49 @@ fn cases(summary: &Summary) -> String {
                     .map(|server| format!("{:.1}", server.cpu_us))
                     .unwrap_or_default()
             }),
+            ("SERVER MIB", &|cell| {
+                let memory = cell.server.as_ref().map(|server| server.memory);
+                memory.filter(|bytes| *bytes > 0).map(mebibytes).unwrap_or_default()
+            }),
+            ("SERVER IDLE", &|cell| {
+                let idle = cell.server.as_ref().and_then(|server| server.idle);
+                idle.map(|idle| format!("{:.0}%", 100.0 * idle)).unwrap_or_default()
+            }),
         ],
     )
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+}
+
+/// Comparisons of contenders.
+fn bars(summary: &Summary) -> String {
+    let mut text = table(
+        &summary.bars,
+        &[
+            ("BAR", &|bar| bar.title.clone()),
+            ("LOAD", &|bar| bar.load.clone()),
+            ("CONTENDER", &|bar| bar.subject.clone()),
+            ("REFERENCE", &|bar| bar.reference.clone()),
+            ("FOUND", &|bar| bar.value.map(|value| bar.show(value)).unwrap_or_default()),
+            ("95 % INTERVAL", &|bar| range(bar, bar.interval)),
+            ("ROUNDS", &|bar| range(bar, bar.range)),
+            ("RESULT", &|bar| bar.outcome.to_string()),
+        ],
+    );
+    for bar in &summary.bars {
+        for note in &bar.notes {
+            text.push_str(&format!("note: {}: {note}\n", bar.name()));
+        }
+    }
+    text
+}
+
+fn range(bar: &BarResult, range: Option<Interval>) -> String {
+    range
+        .map(|found| format!("{}..{}", bar.show(found.low), bar.show(found.high)))
+        .unwrap_or_default()
 }
 
 /// Labels of cases with several labels.
@@ -119,19 +176,28 @@ fn labels(summary: &Summary) -> String {
     )
 }
 
-/// The highest rates that `find-max` found.
-fn rate_steps(summary: &Summary) -> String {
+/// The highest loads that `find-max` and `steps` found.
+fn capacities(summary: &Summary) -> String {
     let mut text = String::new();
-    for cell in summary.cells.iter().filter(|cell| !cell.rate_steps.is_empty()) {
-        let best = cell.rate_steps.iter().rfind(|step| step.met);
-        let tested = cell.rate_steps.len();
-        if let Some(best) = best {
-            text.push_str(&format!(
-                "{}: {}/s is the highest rate that meets the SLO; {tested} rates were tested\n",
-                summary.name_of(cell),
-                number(best.rate),
-            ));
+    for cell in &summary.cells {
+        let Some(found) = &cell.capacity else { continue };
+        let load = match found.load {
+            SearchedLoad::Rate(rate) => format!("{}/s", number(rate)),
+            SearchedLoad::Users(users) => format!("{users} users"),
+        };
+        let is = if found.at_least { "met" } else { "is the highest load that meets" };
+        text.push_str(&format!("{}: {load} {is} the SLO", summary.name_of(cell)));
+        if let Some(Interval { low, high }) = found.interval {
+            let of = if found.searches > 1 { "95 % interval" } else { "limit between" };
+            text.push_str(&format!(", {of} {} to {}", number(low), number(high)));
         }
+        if found.at_least {
+            text.push_str(", the limit is higher");
+        }
+        let confirmed = if found.confirmed { "confirmed" } else { "not confirmed" };
+        let steps = cell.load_steps.len();
+        text.push_str(&format!("; {confirmed}, {steps} steps in {} search", found.searches));
+        text.push_str(if found.searches == 1 { "\n" } else { "es\n" });
     }
     text
 }

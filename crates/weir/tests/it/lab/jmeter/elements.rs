@@ -8,6 +8,7 @@ pub(super) fn el(class: &str, name: &str, properties: &[(&str, &str)], below: &s
     let tag = class;
     // Only defaults are recognised by the name of their editor.
     let gui = if class == "ConfigTestElement" { "HttpDefaultsGui" } else { "TestBeanGUI" };
+    let name = escape(name);
     let mut text = format!(
         "<{tag} guiclass=\"{gui}\" testclass=\"{class}\" testname=\"{name}\" enabled=\"true\">"
     );
@@ -51,6 +52,57 @@ pub(super) fn list(name: &str, items: &[&str]) -> String {
     format!("<collectionProp name=\"{name}\">{items}</collectionProp>")
 }
 
+/// An element with a list of texts or elements in XML.
+pub(super) fn with_list(
+    class: &str,
+    properties: &[(&str, &str)],
+    (list, items): (&str, &str),
+) -> String {
+    let items = format!("<collectionProp name=\"{list}\">{items}</collectionProp>");
+    let all: Vec<(&str, &str)> = [("raw:", &*items)].iter().chain(properties).copied().collect();
+    el(class, list, &all, "")
+}
+
+/// An element within a list.
+pub(super) fn item(kind: &str, properties: &[(&str, &str)]) -> String {
+    let mut text = format!("<elementProp name=\"\" elementType=\"{kind}\">");
+    for (property, value) in properties {
+        let _ = write!(text, "<stringProp name=\"{property}\">{}</stringProp>", escape(value));
+    }
+    text + "</elementProp>"
+}
+
+/// An argument of a sampler: name, value, whether it is encoded.
+pub(super) fn argument(name: &str, value: &str, encode: bool) -> String {
+    let encode = encode.to_string();
+    item(
+        "HTTPArgument",
+        &[
+            ("Argument.name", name),
+            ("Argument.value", value),
+            ("Argument.metadata", "="),
+            ("HTTPArgument.always_encode", &encode),
+        ],
+    )
+}
+
+/// A sampler with arguments and files (in XML).
+pub(super) fn sampler(
+    name: &str,
+    properties: &[(&str, &str)],
+    (arguments, files): (&str, &str),
+    below: &str,
+) -> String {
+    let lists = format!(
+        "<elementProp name=\"HTTPsampler.Arguments\" elementType=\"Arguments\"><collectionProp \
+         name=\"Arguments.arguments\">{arguments}</collectionProp></elementProp><elementProp \
+         name=\"HTTPsampler.Files\" elementType=\"HTTPFileArgs\"><collectionProp \
+         name=\"HTTPFileArgs.files\">{files}</collectionProp></elementProp>"
+    );
+    let all: Vec<(&str, &str)> = properties.iter().copied().chain([("raw:", &*lists)]).collect();
+    el("HTTPSamplerProxy", name, &all, below)
+}
+
 /// A request of this path, with elements below.
 pub(super) fn get_with(name: &str, path: &str, below: &str) -> String {
     let properties = [
@@ -65,21 +117,29 @@ pub(super) fn get(name: &str) -> String {
     get_with(name, &format!("/status/200?{name}"), "")
 }
 
-/// User defined variables.
+/// A POST of a raw body to the echo.
+pub(super) fn post(name: &str, body: &str, below: &str) -> String {
+    let properties = [
+        ("HTTPSampler.path", "/echo"),
+        ("HTTPSampler.method", "POST"),
+        ("HTTPSampler.postBodyRaw", "true"),
+    ];
+    sampler(name, &properties, (&argument("", body, false), ""), below)
+}
+
+/// User defined variables as an element.
 pub(super) fn variables(all: &[(&str, &str)]) -> String {
-    let arguments: String = all
-        .iter()
-        .map(|(name, value)| {
-            format!(
-                "<elementProp name=\"{name}\" elementType=\"Argument\"><stringProp \
-                 name=\"Argument.name\">{name}</stringProp><stringProp name=\"Argument.value\">\
-                 {value}</stringProp><stringProp name=\"Argument.metadata\">=</stringProp>\
-                 </elementProp>"
-            )
-        })
-        .collect();
-    let list = format!("<collectionProp name=\"Arguments.arguments\">{arguments}</collectionProp>");
-    el("Arguments", "variables", &[("raw:", &list)], "")
+    el("Arguments", "variables", &[("raw:", &definitions(all))], "")
+}
+
+fn definitions(all: &[(&str, &str)]) -> String {
+    let of = |(name, value): &(&str, &str)| {
+        let properties =
+            [("Argument.name", *name), ("Argument.value", *value), ("Argument.metadata", "=")];
+        item("Argument", &properties)
+    };
+    let all: String = all.iter().map(of).collect();
+    format!("<collectionProp name=\"Arguments.arguments\">{all}</collectionProp>")
 }
 
 /// A thread group with a number of threads and of loops.
@@ -118,20 +178,29 @@ pub(super) fn group_of(
 
 /// A plan whose groups run one after the other.
 pub(super) fn plan(groups: &str) -> String {
+    plan_with(&[], groups)
+}
+
+/// Likewise, with variables of the plan. HTTP defaults are for the server of the test.
+pub(super) fn plan_with(variables: &[(&str, &str)], groups: &str) -> String {
     let defaults = el(
         "ConfigTestElement",
         "defaults",
         &[("HTTPSampler.domain", "127.0.0.1"), ("HTTPSampler.port", "${__P(port)}")],
         "",
     );
-    let header = "<collectionProp name=\"HeaderManager.headers\"><elementProp name=\"\" \
-                  elementType=\"Header\"><stringProp name=\"Header.name\">User-Agent</stringProp>\
-                  <stringProp name=\"Header.value\">lab-oracle</stringProp></elementProp></collectionProp>";
-    let headers = el("HeaderManager", "headers", &[("raw:", header)], "");
+    let agent = item("Header", &[("Header.name", "User-Agent"), ("Header.value", "lab-oracle")]);
+    let headers = with_list("HeaderManager", &[], ("HeaderManager.headers", &agent));
+    let variables = format!(
+        "<elementProp name=\"TestPlan.user_defined_variables\" elementType=\"Arguments\">{}\
+         </elementProp>",
+        definitions(variables)
+    );
+    let below = defaults + &headers + groups;
+    let properties = [("TestPlan.serialize_threadgroups", "true"), ("raw:", &variables)];
+    let plan = el("TestPlan", "Plan", &properties, &below);
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\" properties=\"5.0\" \
-         jmeter=\"5.6.3\"><hashTree>\n<TestPlan guiclass=\"TestPlanGui\" testclass=\"TestPlan\" testname=\"Plan\"><boolProp \
-         name=\"TestPlan.serialize_threadgroups\">true</boolProp></TestPlan>\n<hashTree>\n\
-         {defaults}{headers}{groups}\n</hashTree></hashTree></jmeterTestPlan>"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\" \
+         properties=\"5.0\" jmeter=\"5.6.3\"><hashTree>\n{plan}</hashTree></jmeterTestPlan>"
     )
 }

@@ -1,9 +1,9 @@
 //! Details of HTTP samplers and their managers, compared with JMeter.
 
 use super::compare_files;
-use super::plan::{argument, element, get, group, item, plan, post, sampler, with_list};
+use super::elements::{argument, el, group, item, plan_with, sampler, with_list};
 
-fn request(
+pub(super) fn request(
     name: &str,
     method: &str,
     path: &str,
@@ -23,7 +23,7 @@ fn file(path: &str, parameter: &str, kind: &str) -> String {
     )
 }
 
-fn header(name: &str, value: &str) -> String {
+pub(super) fn header(name: &str, value: &str) -> String {
     let header = item("Header", &[("Header.name", name), ("Header.value", value)]);
     with_list("HeaderManager", &[], ("HeaderManager.headers", &header))
 }
@@ -73,16 +73,16 @@ fn bodies_and_their_types() {
     let json = header("Content-Type", "application/json");
     inside += &request("own type", "POST", "/echo", &[], (&raw, ""), &json);
     inside += &request("own type of form", "POST", "/echo", &[], (&form, ""), &json);
-    let md5 = element("MD5HexAssertion", "md5", &[("MD5HexAssertion.size", "0")], "");
+    let md5 = el("MD5HexAssertion", "md5", &[("MD5HexAssertion.size", "0")], "");
     inside += &request("md5", "GET", "/text", &[("HTTPSampler.md5", "true")], ("", ""), &md5);
-    let inside = group("G", 1, &inside);
-    compare_files("bodies", &plan(&[("n", "7")], &inside), &[("data.bin", b"\x00data\xff")]);
+    let inside = group("G", "1", "1", &[], &inside);
+    compare_files("bodies", &plan_with(&[("n", "7")], &inside), &[("data.bin", b"\x00data\xff")]);
 }
 
 #[test]
 fn parts_of_multipart_bodies() {
     let form = argument("a", "x ${n}", true) + &argument("é\"q", "ü", false);
-    let files = file("data.bin", "f", "application/x-data") + &file("data.bin", "g", "text/plain");
+    let files = file("part.bin", "f", "application/x-data") + &file("part.bin", "g", "text/plain");
     let parts = ("HTTPSampler.DO_MULTIPART_POST", "true");
     let lax = ("HTTPSampler.BROWSER_COMPATIBLE_MULTIPART", "true");
     let latin = ("HTTPSampler.contentEncoding", "ISO-8859-1");
@@ -97,8 +97,8 @@ fn parts_of_multipart_bodies() {
     inside += &request("parts: nothing", "POST", "/parts", &[parts], ("", ""), "");
     let own = header("Content-Type", "multipart/form-data");
     inside += &request("parts with type", "POST", "/parts", &[parts], (&form, ""), &own);
-    let inside = group("G", 1, &inside);
-    compare_files("parts", &plan(&[("n", "7")], &inside), &[("data.bin", b"data")]);
+    let inside = group("G", "1", "1", &[], &inside);
+    compare_files("parts", &plan_with(&[("n", "7")], &inside), &[("part.bin", b"data")]);
 }
 
 #[test]
@@ -185,85 +185,62 @@ fn redirects_and_urls() {
     );
     let named = [("HTTPSampler.domain", "static.example")];
     inside += &request("table", "GET", "/text", &named, ("", ""), &table);
-    let inside = group("G", 1, &inside);
+    let inside = group("G", "1", "1", &[], &inside);
     let variables = [("n", "7"), ("path", "text"), ("url", "http://127.0.0.1:${__P(port)}/text?u")];
-    compare_files("urls", &plan(&variables, &inside), &[]);
+    compare_files("urls", &plan_with(&variables, &inside), &[]);
 }
 
-fn cookie(name: &str, value: &str, domain: &str, path: &str) -> String {
-    let text = item(
-        "Cookie",
-        &[("Cookie.value", value), ("Cookie.domain", domain), ("Cookie.path", path)],
-    );
-    text.replacen("name=\"\"", &format!("name=\"{name}\" testname=\"{name}\""), 1)
+fn cookies() -> String {
+    with_list(
+        "CookieManager",
+        &[("CookieManager.clearEachIteration", "false"), ("CookieManager.policy", "standard")],
+        ("CookieManager.cookies", ""),
+    )
+}
+
+/// Pages whose resources set cookies, one after the other and in parallel.
+fn cookies_of_resources() -> String {
+    let mut inside = String::new();
+    for pool in ["none", "3", "2", "1"] {
+        for kind in ["first", "last", "ended-first", "ended-last", "new", "redirect", "framed"] {
+            let more = [
+                ("HTTPSampler.image_parser", "true"),
+                ("HTTPSampler.use_keepalive", "true"),
+                ("HTTPSampler.follow_redirects", "true"),
+                ("HTTPSampler.concurrentDwn", if pool == "none" { "false" } else { "true" }),
+                ("HTTPSampler.concurrentPool", pool),
+            ];
+            let name = |step: &str| format!("{step} {kind} by {pool}");
+            let get =
+                |step: &str, path: &str| request(&name(step), "GET", path, &more, ("", ""), "");
+            let steps = [
+                cookies(),
+                get("one", "/set/old=page"),
+                get("two", "/set/other=page"),
+                get("page", &format!("/crumbs/{kind}")),
+                get("after", &format!("/headers?{kind}-{pool}")),
+            ];
+            inside += &group(&name("G"), "2", "2", &[], &steps.concat());
+        }
+    }
+    inside
 }
 
 #[test]
-fn cookies_credentials_and_caches() {
-    let cookies =
-        cookie("preset", "p${n}", "127.0.0.1", "/") + &cookie("other", "o", "x.example", "/");
-    let manager = |clear: &str, policy: &str, cookies: &str| {
-        with_list(
-            "CookieManager",
-            &[
-                ("CookieManager.clearEachIteration", clear),
-                ("CookieManager.policy", policy),
-                ("CookieManager.controlledByThreadGroup", "false"),
-            ],
-            ("CookieManager.cookies", cookies),
-        )
-    };
-    let own = header("Cookie", "own=1");
-    let steps = |prefix: &str| {
-        get(&format!("{prefix} set"), "/cookie/a", "")
-            + &get(&format!("{prefix} see"), "/headers", "")
-            + &get(&format!("{prefix} own"), "/headers", &own)
-    };
-    let mut inside = group("kept", 2, &(manager("false", "standard", &cookies) + &steps("kept")));
-    inside += &group("cleared", 2, &(manager("true", "standard", &cookies) + &steps("cleared")));
-    inside += &group("ignored", 2, &(manager("false", "ignorecookies", "") + &steps("ignored")));
-    inside += &group("none", 2, &steps("none"));
-    let within = element(
-        "GenericController",
-        "c",
-        &[],
-        &(manager("false", "standard", "") + &steps("within")),
-    );
-    inside += &group("scope", 2, &(within + &get("outside", "/headers", &own)));
-
-    let authorization = |url: &str| {
-        item(
-            "Authorization",
-            &[
-                ("Authorization.url", url),
-                ("Authorization.username", "u${n}"),
-                ("Authorization.password", "p"),
-                ("Authorization.domain", ""),
-                ("Authorization.realm", ""),
-            ],
-        )
-    };
-    let list = authorization("http://127.0.0.1:${__P(port)}/headers") + &authorization("");
-    let auth = with_list("AuthManager", &[], ("AuthManager.auth_list", &list));
-    inside +=
-        &group("auth", 1, &(auth + &get("signed in", "/headers", "") + &get("not", "/text", "")));
-
-    let cache = |expires: &str| {
-        element(
-            "CacheManager",
-            "cache",
-            &[("clearEachIteration", "false"), ("useExpires", expires)],
-            "",
-        )
-    };
-    let cached = |prefix: &str| {
-        get(&format!("{prefix} etag"), "/cached/etag", "")
-            + &get(&format!("{prefix} date"), "/cached/date", "")
-            + &get(&format!("{prefix} age"), "/cached/age", "")
-            + &get(&format!("{prefix} age ${{n}}"), "/cached/age?${n}", "")
-            + &post(&format!("{prefix} post"), "x", "")
-    };
-    inside += &group("cache", 3, &(cache("false") + &cached("valid")));
-    inside += &group("expires", 3, &(cache("true") + &cached("fresh")));
-    compare_files("managers", &plan(&[("n", "7")], &inside), &[]);
+fn resources_of_a_page_in_parallel() {
+    // One plan: threads that load resources for JMeter fail in the next plan of a process.
+    let mut inside = cookies();
+    for (path, pool) in [("/pool", "3"), ("/rich", "2"), ("/rich?one", "1"), ("/rich?none", "x")] {
+        let more = [
+            ("HTTPSampler.image_parser", "true"),
+            ("HTTPSampler.use_keepalive", "true"),
+            ("HTTPSampler.concurrentDwn", "true"),
+            ("HTTPSampler.concurrentPool", pool),
+            ("HTTPSampler.embedded_url_exclude_re", ".*skip.*"),
+        ];
+        inside += &request(&format!("{path} by {pool}"), "GET", path, &more, ("", ""), "");
+    }
+    inside += &request("after", "GET", "/headers", &[], ("", ""), "");
+    let groups = group("G", "1", "2", &[], &inside) + &cookies_of_resources();
+    compare_files("parallel", &plan_with(&[], &groups), &[]);
 }

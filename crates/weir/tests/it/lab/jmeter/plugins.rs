@@ -3,6 +3,7 @@
 use super::compare_plugins;
 use super::control::{for_each, once, transaction, users};
 use super::elements::{el, get, get_with, group, group_of, list, plan};
+use super::transactions::response_assertions;
 
 /// Groups of plugins and the open model, which start together. Counts whose labels start with
 /// `about` depend on times.
@@ -181,4 +182,29 @@ fn thread_groups_timers_and_samplers_of_plugins() {
     let together = plan(&(timers() + &groups()))
         .replace("serialize_threadgroups\">true", "serialize_threadgroups\">false");
     compare_plugins("plugins", &together);
+}
+
+#[test]
+fn assertions_of_dummy_samplers() {
+    let dummy = |name: &str, texts: [&str; 3], below: &str| {
+        let properties = [
+            ("SUCCESFULL", "true"),
+            ("RESPONSE_CODE", "200"),
+            ("RESPONSE_MESSAGE", texts[0]),
+            ("RESPONSE_DATA", texts[0]),
+            ("REQUEST_DATA", texts[1]),
+            ("URL", texts[2]),
+            ("RESPONSE_TIME", "1"),
+            ("RESULT_CLASS", "org.apache.jmeter.samplers.SampleResult"),
+        ];
+        el("kg.apc.jmeter.samplers.DummySampler", name, &properties, below)
+    };
+    let inside: String = response_assertions()
+        .iter()
+        .map(|(name, assertion)| {
+            dummy(&format!("empty {name}"), ["", "", ""], assertion)
+                + &dummy(&format!("full {name}"), ["x", "y", "http://a.example/"], assertion)
+        })
+        .collect();
+    compare_plugins("dummies", &plan(&group("G", "1", "1", &[], &inside)));
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const STORE: &str = r#"{"x-y": 1, "a b": 2, "n": null, "list": [1, 2, 3, 4], "f": 1.50,
@@ -24,6 +24,9 @@ const RICH: &str = "<html><head><link rel=stylesheet href='/rich/style'><script 
      src='/text?skip'><iframe src='/rich/frame'></iframe><input type=image src='/text?input'>\
      <a href='/text?link'>x</a></body></html>";
 
+/// The end of a cookie. JMeter keeps one of `Max-Age=0` for a millisecond, and then for ever.
+const ENDED: &str = "Expires=Sat, 28 Nov 2020 20:00:00 GMT";
+
 /// A running server. Its threads end with the process.
 pub(crate) struct Server {
     /// Where it listens on loopback.
@@ -35,6 +38,27 @@ pub(crate) struct Server {
 struct Seen {
     /// Method, target, chosen fields and body of each request, in the order they came.
     log: Mutex<Vec<String>>,
+    /// Requests that came to wait for others.
+    together: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Seen {
+    /// Waits until `number` requests are here. They come in parallel, or never.
+    fn wait_for(&self, number: usize) -> bool {
+        let mut arrived = self.together.lock().expect("no panic");
+        *arrived += 1;
+        self.changed.notify_all();
+        let all = arrived.div_ceil(number) * number;
+        let is_missing = |arrived: &mut usize| *arrived < all;
+        let limit = Duration::from_secs(20);
+        !self
+            .changed
+            .wait_timeout_while(arrived, limit, is_missing)
+            .expect("no panic")
+            .1
+            .timed_out()
+    }
 }
 
 impl Server {
@@ -107,7 +131,7 @@ impl Request {
         ] {
             let value = self.header(name);
             if !value.is_empty() {
-                let _ = write!(text, " {name}={value}");
+                let _ = write!(text, " {name}={}", without_nonce(value));
             }
         }
         let _ = write!(text, " {}", String::from_utf8_lossy(&self.body));
@@ -115,12 +139,79 @@ impl Request {
     }
 }
 
+/// `Authorization` without what a client's nonce changes.
+fn without_nonce(value: &str) -> String {
+    let mut text = value.to_owned();
+    for name in ["cnonce", "response"].iter().filter(|_| value.contains("cnonce=")) {
+        if let Some(found) = parameter(value, name) {
+            text = text.replace(&format!("{name}=\"{found}\""), name);
+        }
+    }
+    text
+}
+
+/// A parameter of `Authorization`.
+fn parameter(value: &str, name: &str) -> Option<String> {
+    let mut all = value.split_once(' ')?.1.split(", ");
+    let found = all.find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?;
+    Some(found.trim_matches('"').to_owned())
+}
+
+/// Asks for credentials in one of several ways.
+fn signed(request: &Request, kind: &str) -> Vec<u8> {
+    let value = request.header("authorization");
+    let challenges: &[&str] = match kind {
+        "sha256" => {
+            &["Digest realm=\"lab\", qop=\"auth\", nonce=\"n1\", algorithm=SHA-256, opaque=\"o\""]
+        }
+        "md5" => &["Digest realm=\"lab\", nonce=\"n2\""],
+        "session" => &["Digest realm=\"lab\", nonce=\"n3\", algorithm=MD5-sess, qop=\"auth\""],
+        "body" => &["Digest realm=\"lab\", nonce=\"n4\", qop=\"auth, auth-int\", charset=utf-8"],
+        "basic" => &["Basic realm=\"lab\""],
+        "both" => &["Basic realm=\"lab\"", "Digest realm=\"lab\", nonce=\"n5\""],
+        "unknown" => &["Digest realm=\"lab\", nonce=\"n6\", algorithm=SHA-9"],
+        "stale" if value.contains("\"old\"") => {
+            &["Digest realm=\"lab\", nonce=\"new\", stale=true"]
+        }
+        "stale" => &["Digest realm=\"lab\", nonce=\"old\""],
+        _ => &["Other x"],
+    };
+    let is_good = match kind {
+        "sha256" => is_sha256_of(request, value),
+        "basic" | "both" => !value.is_empty(),
+        "stale" => value.contains("\"new\""),
+        "md5" | "session" | "body" => value.starts_with("Digest "),
+        _ => false,
+    };
+    if is_good {
+        return response(request, 200, "text/plain", &[], b"signed");
+    }
+    let fields: Vec<String> = challenges.iter().map(|c| format!("WWW-Authenticate: {c}")).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    response(request, 401, "text/plain", &fields, b"who is there?")
+}
+
+/// Whether the digest is that of one of the users of the tests.
+fn is_sha256_of(request: &Request, value: &str) -> bool {
+    let hash = |text: &str| {
+        let bytes = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+        bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let get = |name: &str| parameter(value, name).unwrap_or_default();
+    let asked = hash(&format!("{}:{}", request.method, request.target));
+    ["us\"e\\r:lab:p?ss", "user:lab:pass"].iter().any(|secret| {
+        let (nonce, count, own) = (get("nonce"), get("nc"), get("cnonce"));
+        let expected = hash(&format!("{}:{nonce}:{count}:{own}:auth:{asked}", hash(secret)));
+        get("response") == expected
+    })
+}
+
 fn serve(stream: &TcpStream, seen: &Seen) {
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream);
     while let Some(request) = Request::read(&mut reader) {
         seen.log.lock().expect("no panic").push(request.describe());
-        let response = respond(&request);
+        let response = respond(&request, seen);
         let mut out = stream;
         if out.write_all(&response).is_err() || request.header("connection") == "close" {
             return;
@@ -128,7 +219,7 @@ fn serve(stream: &TcpStream, seen: &Seen) {
     }
 }
 
-fn respond(request: &Request) -> Vec<u8> {
+fn respond(request: &Request, seen: &Seen) -> Vec<u8> {
     let path = request.target.split('?').next().unwrap_or_default();
     let text =
         |status: u16, body: &str| response(request, status, "text/plain", &[], body.as_bytes());
@@ -141,6 +232,7 @@ fn respond(request: &Request) -> Vec<u8> {
             response(request, 302, "", &["Location: /home", "Set-Cookie: seen=1; Path=/"], b"moved")
         }
         "/redirect" => response(request, 303, "", &["Location: /status/200?after"], b""),
+        "/left" => response(request, 302, "", &["Location: /signed/md5?left"], b""),
         "/home" => text(200, "Welcome"),
         "/text" => text(200, "hello world\nWorld"),
         "/json" => json(&[], r#"{"a":{"b":1},"s":"abc","n":null,"l":[1,2,3]}"#),
@@ -157,6 +249,12 @@ fn respond(request: &Request) -> Vec<u8> {
         "/parts" => text(200, "parts"),
         "/headers" => text(200, "headers"),
         "/rich" => response(request, 200, "text/html", &[], RICH.as_bytes()),
+        "/pool" => {
+            let image = |number: u8| format!("<img src='/together/3?{number}'>");
+            let images: String = (0..6).map(image).collect();
+            let page = images + "<iframe src='/rich/frame'></iframe>";
+            response(request, 200, "text/html", &[], page.as_bytes())
+        }
         "/rich/frame" => response(request, 200, "text/html", &[], b"<img src='/text?in-frame'>"),
         "/rich/style" => response(
             request,
@@ -177,8 +275,37 @@ fn respond(request: &Request) -> Vec<u8> {
         "/cached/age" => cached(request, &["ETag: \"2\"", "Cache-Control: max-age=60"]),
         "/item/404" => text(404, "no such item"),
         path => {
+            if let Some(kind) = path.strip_prefix("/crumbs/") {
+                return response(request, 200, "text/html", &[], crumbs(kind).as_bytes());
+            }
+            if let Some(field) = path.strip_prefix("/set/") {
+                let field = format!("Set-Cookie: {field}; Path=/");
+                return response(request, 200, "text/plain", &[&field], b"set");
+            }
+            if let Some(name) = path.strip_prefix("/end/") {
+                let field = format!("Set-Cookie: {name}=; {ENDED}; Path=/");
+                return response(request, 200, "text/plain", &[&field], b"ended");
+            }
+            if let Some(field) = path.strip_prefix("/set-and-go/") {
+                let field = format!("Set-Cookie: {field}; Path=/");
+                return response(request, 302, "", &[&field, "Location: /text?gone"], b"");
+            }
+            if path == "/frame" {
+                let page = crumbs("in-frame");
+                let fields = ["Set-Cookie: frame=1; Path=/", "Set-Cookie: old=frame; Path=/"];
+                return response(request, 200, "text/html", &fields, page.as_bytes());
+            }
             if let Some(status) = path.strip_prefix("/status/").and_then(|s| s.parse().ok()) {
                 return text(status, &format!("status {status}"));
+            }
+            if let Some(number) = path.strip_prefix("/together/").and_then(|s| s.parse().ok()) {
+                let is_good = seen.wait_for(number);
+                let cookie = format!("Set-Cookie: image{}=1; Path=/", &request.target[12..13]);
+                let status = if is_good { 200 } else { 503 };
+                return response(request, status, "text/plain", &[&cookie], b"together");
+            }
+            if let Some(kind) = path.strip_prefix("/signed/") {
+                return signed(request, kind);
             }
             if let Some(to) = path.strip_prefix("/moved/to/") {
                 return response(request, 302, "", &[&format!("Location: ../{to}?x")], b"");
@@ -196,6 +323,21 @@ fn respond(request: &Request) -> Vec<u8> {
             }
         }
     }
+}
+
+/// A page with resources that set cookies.
+fn crumbs(kind: &str) -> String {
+    let resources: &[&str] = match kind {
+        "first" => &["/set/old=first", "/text?a"],
+        "last" => &["/text?b", "/set/old=last"],
+        "ended-first" => &["/end/old", "/text?c"],
+        "ended-last" => &["/text?d", "/end/old"],
+        "new" => &["/set/new=1", "/set/more=1", "/set/new=2", "/text?e"],
+        "redirect" => &["/set-and-go/hop=1", "/text?f"],
+        "in-frame" => &["/set/inner=1", "/set/old=inner", "/text?g"],
+        _ => return "<img src='/text?h'><iframe src='/frame'></iframe><img src='/text?i'>".into(),
+    };
+    resources.iter().map(|resource| format!("<img src='{resource}'>")).collect()
 }
 
 /// 304 for a request with validators.
@@ -221,6 +363,7 @@ fn response(
         308 => "Permanent Redirect",
         303 => "See Other",
         304 => "Not Modified",
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         500 => "Internal Server Error",

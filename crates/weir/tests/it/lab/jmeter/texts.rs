@@ -1,7 +1,7 @@
 //! Functions, extractors and assertions, compared with JMeter.
 
 use super::compare_files;
-use super::plan::{element, get, group, plan, post, texts, with_list};
+use super::elements::{el, get_with, group, list, plan, plan_with, post};
 
 #[test]
 fn every_function() {
@@ -68,7 +68,7 @@ fn every_function() {
         r"${__time(yyyy)} ${__time(/86400000)}",
         r"${__P(none)} ${__P(none,d)} ${__property(none)} ${__property(none,,e)}",
         r"${__StringFromFile(lines.txt)} ${StringFromFile_}",
-        r"${__CSVRead(rows.csv,0)}-${__CSVRead(rows.csv,1)}${__CSVRead(rows.csv,next)}-${__CSVRead(rows.csv,0)}",
+        r"${__CSVRead(read.csv,0)}-${__CSVRead(read.csv,1)}${__CSVRead(read.csv,next)}-${__CSVRead(read.csv,0)}",
         r"${__FileToString(latin.txt,ISO-8859-1,fs)} ${fs}",
         r"${__machineName} ${__machineIP}",
     ];
@@ -80,10 +80,14 @@ fn every_function() {
     let variables = [("n", "1"), ("b1", "one"), ("text", "a-b c-d"), ("ref", "x \\${b1} y")];
     let files: [(&str, &[u8]); 3] = [
         ("lines.txt", b"first\nsecond\n"),
-        ("rows.csv", b"a,b\nc,d\n\n"),
+        ("read.csv", b"a,b\nc,d\n\n"),
         ("latin.txt", b"caf\xe9"),
     ];
-    compare_files("functions", &plan(&variables, &group("G", 2, &samplers)), &files);
+    compare_files(
+        "functions",
+        &plan_with(&variables, &group("G", "1", "2", &[], &samplers)),
+        &files,
+    );
 }
 
 /// An extractor with usual properties, by the prefix of their names.
@@ -97,7 +101,7 @@ fn extractor(class: &str, prefix: &str, properties: &[(&str, &str)]) -> String {
         .collect();
     let properties: Vec<(&str, &str)> =
         names.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    element(class, class, &properties, "")
+    el(class, class, &properties, "")
 }
 
 fn regex(name: &str, pattern: &str, template: &str, number: &str, default: &str) -> String {
@@ -150,7 +154,7 @@ fn every_extractor() {
     let mut inside = String::new();
     let mut add = |path: &str, names: &[&str], extractors: &[String]| {
         let number = inside.matches("<HTTPSamplerProxy ").count();
-        inside.push_str(&get(&format!("get {number}"), path, &extractors.concat()));
+        inside.push_str(&get_with(&format!("get {number}"), path, &extractors.concat()));
         inside.push_str(&post(&format!("show {number}"), &shown(names), ""));
     };
     add(
@@ -403,14 +407,16 @@ fn every_extractor() {
             xpath2("h", "count(//item)", "1"),
         ],
     );
-    compare_files("extractors", &plan(&[], &group("G", 2, &inside)), &[]);
+    compare_files("extractors", &plan(&group("G", "1", "2", &[], &inside)), &[]);
 }
 
 fn response(field: &str, kind: u32, patterns: &[&str], more: &[(&str, &str)]) -> String {
     let kind = kind.to_string();
     let usual = [("Assertion.test_field", field), ("Assertion.test_type", kind.as_str())];
     let properties: Vec<(&str, &str)> = usual.into_iter().chain(more.iter().copied()).collect();
-    with_list("ResponseAssertion", &properties, ("Asserion.test_strings", &texts(patterns)))
+    let patterns = list("Asserion.test_strings", patterns);
+    let all: Vec<(&str, &str)> = [("raw:", &*patterns)].into_iter().chain(properties).collect();
+    el("ResponseAssertion", "response", &all, "")
 }
 
 #[test]
@@ -419,13 +425,13 @@ fn every_assertion_with_its_message() {
     let json = |path: &str, properties: &[(&str, &str)]| {
         let usual = [("JSON_PATH", path)];
         let all: Vec<(&str, &str)> = usual.into_iter().chain(properties.iter().copied()).collect();
-        element("JSONPathAssertion", "json", &all, "")
+        el("JSONPathAssertion", "json", &all, "")
     };
     let expects = |value: &'static str, regex: &'static str| {
         [("JSONVALIDATION", "true"), ("EXPECTED_VALUE", value), ("ISREGEX", regex)]
     };
     let size = |field: &str, operator: &str, bytes: &str| {
-        element(
+        el(
             "SizeAssertion",
             "size",
             &[
@@ -437,7 +443,7 @@ fn every_assertion_with_its_message() {
         )
     };
     let xpath = |query: &str, negate: &str| {
-        element("XPathAssertion", "xpath", &[("XPath.xpath", query), ("XPath.negate", negate)], "")
+        el("XPathAssertion", "xpath", &[("XPath.xpath", query), ("XPath.negate", negate)], "")
     };
     let cases: Vec<(&str, String)> = vec![
         ("/text", response(body, 2, &["wor.d", "nothing"], &[])),
@@ -499,21 +505,25 @@ fn every_assertion_with_its_message() {
         ("/store", json("$..none", &[])),
         ("/store", json("$.f", &expects("1.5", "true"))),
         ("/store", json("$.list", &expects("[1,2,3,4]", "false"))),
-        ("/xml", element("XMLAssertion", "xml", &[], "")),
+        ("/xml", el("XMLAssertion", "xml", &[], "")),
         ("/xml", xpath("//item[@id='1']", "false")),
         ("/xml", xpath("//none", "false")),
         ("/xml", xpath("//item", "true")),
         ("/xml", xpath("count(//item)=2", "false")),
         ("/xml", xpath("count(//item)=3", "false")),
-        ("/xml", element("MD5HexAssertion", "md5", &[("MD5HexAssertion.size", "0123")], "")),
+        ("/xml", el("MD5HexAssertion", "md5", &[("MD5HexAssertion.size", "0123")], "")),
     ];
     let samplers: String = cases
         .iter()
         .enumerate()
-        .map(|(at, (path, assertion))| get(&format!("a{at}"), path, assertion))
+        .map(|(at, (path, assertion))| get_with(&format!("a{at}"), path, assertion))
         .collect();
     // Nothing in common but that they fail.
-    let broken = get("not XML", "/text", &element("XMLAssertion", "xml", &[], ""));
+    let broken = get_with("not XML", "/text", &el("XMLAssertion", "xml", &[], ""));
     let variables = [("v", "value")];
-    compare_files("assertions", &plan(&variables, &group("G", 1, &(samplers + &broken))), &[]);
+    compare_files(
+        "messages",
+        &plan_with(&variables, &group("G", "1", "1", &[], &(samplers + &broken))),
+        &[],
+    );
 }

@@ -3,6 +3,7 @@
 
 use super::compare_text;
 use super::elements::{el, get, get_with, group, list, plan};
+use super::http::request;
 
 /// A response assertion: its field, its type and its pattern.
 fn response(field: &str, kind: &str, pattern: &str) -> String {
@@ -31,6 +32,56 @@ fn parent(name: &str, below: &str) -> String {
         ("TransactionController.includeTimers", "false"),
     ];
     el("TransactionController", name, &properties, below)
+}
+
+/// Response assertions with their names: on each field, with and without what it should have.
+pub(super) fn response_assertions() -> Vec<(String, String)> {
+    let fields = [
+        "response_data",
+        "response_code",
+        "response_message",
+        "response_headers",
+        "sample_label",
+        "request_headers",
+        "request_data",
+    ];
+    let kinds = [("2", "."), ("6", ".*"), ("8", ""), ("12", ""), ("16", "nowhere"), ("34", "9z9")];
+    let pairs = fields.iter().flat_map(|field| kinds.map(|(kind, pattern)| (field, kind, pattern)));
+    pairs
+        // The order of fields of requests differs.
+        .filter(|(field, kind, _)| (**field, *kind) != ("request_headers", "8"))
+        .map(|(field, kind, pattern)| (format!("{field} {kind}"), response(field, kind, pattern)))
+        .collect()
+}
+
+#[test]
+fn assertions_of_samples_without_request_or_response() {
+    let debug = |name: &str, shown: &str, below: &str| {
+        let on = |part: &str| if shown == part { "true" } else { "false" };
+        let properties = [
+            ("displayJMeterVariables", on("variables")),
+            ("displayJMeterProperties", on("properties")),
+            ("displaySystemProperties", on("system")),
+        ];
+        // What JMeter lists of itself is not compared.
+        el("DebugSampler", &format!("debug {name} {shown}"), &properties, below)
+    };
+    let mut inside = String::new();
+    for (name, assertion) in response_assertions() {
+        inside += &debug(&name, "nothing", &assertion);
+        if !name.starts_with("response_data") {
+            for shown in ["variables", "properties", "system"] {
+                inside += &debug(&name, shown, &assertion);
+            }
+        }
+        let transaction = parent(&format!("transaction {name}"), &get("a"));
+        inside += &el("GenericController", "scope", &[], &(assertion.clone() + &transaction));
+        for method in ["HEAD", "OPTIONS"] {
+            let name = format!("{name} of {method}");
+            inside += &request(&name, method, "/text", &[], ("", ""), &assertion);
+        }
+    }
+    compare_text("without-data", &plan(&group("G", "1", "1", &[], &inside)), &[]);
 }
 
 #[test]
@@ -77,5 +128,5 @@ fn assertions_of_transactions_and_actions_after_failures() {
         .iter()
         .enumerate()
         .map(|(at, below)| group(&format!("Case {at}"), "${__P(users)}", "2", &[], below));
-    compare_text("transactions", &plan(&groups.collect::<String>()));
+    compare_text("transactions", &plan(&groups.collect::<String>()), &[]);
 }

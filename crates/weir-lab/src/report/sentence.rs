@@ -1,0 +1,99 @@
+//! The result in one sentence.
+
+use super::html::{number, time};
+use crate::results::{Cell, Summary};
+use crate::verdict::Verdict;
+
+/// What was found, for readers who read nothing else.
+pub(super) fn sentence(summary: &Summary) -> String {
+    let reason = summary.reasons.first().map_or("see below", String::as_str);
+    match summary.verdict {
+        Verdict::Pass => format!("Valid, and every threshold was met. {}", figures(summary)),
+        Verdict::Quick => format!(
+            "Everything works, but the run was too short for figures that could be published. {}",
+            figures(summary)
+        ),
+        Verdict::Fail => format!("A threshold was broken: {reason}."),
+        Verdict::Invalid => format!("These figures must not be used: {reason}."),
+        Verdict::Unstable => {
+            format!("The server reached no steady state, so there is no figure: {reason}.")
+        }
+        Verdict::Regression => format!("Slower than the baseline: {reason}."),
+    }
+}
+
+/// Throughput, response time and errors.
+fn figures(summary: &Summary) -> String {
+    let measured: Vec<(&Cell, f64)> = summary
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.throughput.as_ref()?.mean)))
+        .collect();
+    let by_rate = |a: &&(&Cell, f64), b: &&(&Cell, f64)| a.1.total_cmp(&b.1);
+    let (Some(least), Some(most)) =
+        (measured.iter().min_by(by_rate), measured.iter().max_by(by_rate))
+    else {
+        return String::new();
+    };
+    if measured.len() > 1 {
+        return format!(
+            "{} to {} requests a second in {} cases: least with {}, most with {}.",
+            number(least.1),
+            number(most.1),
+            measured.len(),
+            least.0.name,
+            most.0.name
+        );
+    }
+    let Some(total) = most.0.total() else { return String::new() };
+    let errors = match total.failed() {
+        0 => "none failed".to_owned(),
+        _ => format!("{} % failed", number(100.0 * total.error_share())),
+    };
+    format!(
+        "{} requests a second; 99 % of the responses within {}; {errors}.",
+        number(most.1),
+        time(total.response.p99)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{LabelFigures, Times};
+
+    fn cell(name: &str, rate: f64) -> Cell {
+        let response = Times { p99: 3.25, ..Times::default() };
+        Cell {
+            name: name.to_owned(),
+            throughput: crate::stats::spread(&[rate]),
+            labels: vec![LabelFigures { response, samples: 100, ..LabelFigures::default() }],
+            ..Cell::default()
+        }
+    }
+
+    #[test]
+    fn the_sentence_has_the_verdict_and_the_figures() {
+        let mut summary = Summary { cells: vec![cell("", 21_000.0)], ..Summary::default() };
+        summary.verdict = Verdict::Pass;
+        assert_eq!(
+            sentence(&summary),
+            "Valid, and every threshold was met. 21\u{202f}000 requests a second; 99 % of the \
+             responses within 3.25 ms; none failed."
+        );
+        summary.cells = vec![cell("a=1", 5.0), cell("a=2", 7.0)];
+        assert!(
+            sentence(&summary).ends_with(
+                "5.00 to 7.00 requests a second in 2 cases: least with a=1, most with a=2."
+            ),
+            "{}",
+            sentence(&summary)
+        );
+        summary.verdict = Verdict::Invalid;
+        summary.reasons = vec!["the generator was saturated".to_owned()];
+        assert_eq!(
+            sentence(&summary),
+            "These figures must not be used: the generator was saturated."
+        );
+    }
+}

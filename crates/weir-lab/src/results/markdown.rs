@@ -1,0 +1,232 @@
+//! Tables of runs in Markdown, for a page: bars, figures of all cases, machine.
+
+use super::{BarOutcome, BarResult, Cell, Run, Summary};
+use crate::stats::median;
+use std::collections::BTreeMap;
+
+/// Start of the generated part of a page.
+pub const BEGIN: &str = "<!-- lab:begin -->";
+/// End of the generated part of a page.
+pub const END: &str = "<!-- lab:end -->";
+
+/// Addresses of the charts of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Charts {
+    /// Chart of all scenarios.
+    pub overview: Option<String>,
+    /// Charts by the name of the run.
+    pub runs: BTreeMap<String, String>,
+}
+
+/// The tables of runs: bars of each run with its chart, missed bars, figures of all cases, machines.
+#[must_use]
+pub fn tables(runs: &[(&Run, &Summary)], charts: &Charts) -> String {
+    let mut parts = Vec::new();
+    let bars = || runs.iter().flat_map(|(_, summary)| &summary.bars);
+    if bars().next().is_some() {
+        let count = |outcome| bars().filter(|bar| bar.outcome == outcome).count();
+        parts.push(format!(
+            "{} bars met, {} missed, {} inconclusive.",
+            count(BarOutcome::Met),
+            count(BarOutcome::Missed),
+            count(BarOutcome::Inconclusive)
+        ));
+        parts.extend(charts.overview.as_ref().map(|chart| format!("![All scenarios]({chart})")));
+    }
+    for (run, summary) in runs.iter().filter(|(_, summary)| !summary.bars.is_empty()) {
+        parts.push(format!("## {}", run.name));
+        let chart = charts.runs.get(&run.name);
+        parts.extend(chart.map(|chart| format!("![Ratios of {}]({chart})", run.name)));
+        let head = ["case", "load", "found", "reference", "median (95 % interval)", "bar", ""];
+        let rows: Vec<_> = summary.bars.iter().map(|bar| escaped(bar_row(bar))).collect();
+        parts.push(table(&head, &rows));
+    }
+    let missed: Vec<String> =
+        bars().filter(|bar| bar.outcome == BarOutcome::Missed).map(missed).collect();
+    if !missed.is_empty() {
+        parts.push("## Missed bars".to_owned());
+        parts.push(missed.join("\n"));
+    }
+    let figures: Vec<Vec<String>> = runs
+        .iter()
+        .flat_map(|(run, summary)| summary.cells.iter().map(|cell| escaped(figure_row(run, cell))))
+        .collect();
+    let head = [
+        "scenario",
+        "case",
+        "verdict",
+        "requests/s",
+        "CPU per request",
+        "p50",
+        "p99",
+        "memory",
+        "server idle",
+        "generator CPU per request",
+    ];
+    parts.push("## Figures".to_owned());
+    parts.push(table(&head, &figures));
+    parts.push("## Machine and versions".to_owned());
+    parts.push(machines(runs));
+    parts.join("\n\n")
+}
+
+/// A missed bar with its reason.
+fn missed(bar: &BarResult) -> String {
+    let load = if bar.load.is_empty() { String::new() } else { format!(", {}", bar.load) };
+    let reason = bar.reason.as_deref().unwrap_or("The reason has not been examined.");
+    format!("- **{}**{load}: {}, bar `{}`. {reason}", bar.title, bar.found(), bar.bar)
+}
+
+/// Cells without the delimiter of columns.
+fn escaped(row: Vec<String>) -> Vec<String> {
+    row.into_iter().map(|cell| cell.replace('|', "\\|")).collect()
+}
+
+/// The page with these tables between its marks; `None` without both marks.
+#[must_use]
+pub fn replaced(page: &str, tables: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n{tables}\n{END}{after}"))
+}
+
+fn bar_row(bar: &BarResult) -> Vec<String> {
+    let outcome = match bar.outcome {
+        BarOutcome::Met => "✓".to_owned(),
+        BarOutcome::Missed => "✗ missed".to_owned(),
+        BarOutcome::Inconclusive => "inconclusive".to_owned(),
+    };
+    vec![
+        bar.title.clone(),
+        bar.load.clone(),
+        bar.subject.clone(),
+        bar.reference.clone(),
+        bar.found(),
+        bar.bar.clone(),
+        outcome,
+    ]
+}
+
+fn figure_row(run: &Run, cell: &Cell) -> Vec<String> {
+    let total = cell.total();
+    let milliseconds = |of: fn(&crate::figures::Times) -> f64| {
+        total.map(|total| format!("{:.2} ms", of(&total.response))).unwrap_or_default()
+    };
+    let server = cell.server.as_ref();
+    let spread = |of: fn(&super::Resources) -> Option<f64>| {
+        let found: Vec<f64> =
+            cell.recorded.iter().filter_map(|round| of(round.resources.as_ref()?)).collect();
+        let low = found.iter().copied().reduce(f64::min)?;
+        let high = found.iter().copied().reduce(f64::max)?;
+        Some(format!("{:.2} µs ({low:.2} to {high:.2})", median(&found)))
+    };
+    vec![
+        run.name.clone(),
+        cell.name.clone(),
+        cell.verdict.to_string(),
+        cell.throughput.map(|found| format!("{:.0}", found.mean)).unwrap_or_default(),
+        spread(|resources| resources.cpu_us).unwrap_or_default(),
+        milliseconds(|times| times.p50),
+        milliseconds(|times| times.p99),
+        server
+            .map(|server| format!("{:.1} MiB", server.memory as f64 / f64::from(1 << 20)))
+            .unwrap_or_default(),
+        server
+            .and_then(|server| server.idle)
+            .map(|idle| format!("{:.0} %", 100.0 * idle))
+            .unwrap_or_default(),
+        spread(|resources| Some(resources.generator_cpu_us)).unwrap_or_default(),
+    ]
+}
+
+/// Machines, versions and times of the runs.
+fn machines(runs: &[(&Run, &Summary)]) -> String {
+    let line = |(run, _): &(&Run, &Summary)| {
+        let quick = if run.quick { "; quick, not for comparison" } else { "" };
+        let host = &run.host;
+        format!(
+            "- {}: {}, {}, {} cores ({}), {}{quick}",
+            run.name, run.started, run.version, host.cores, host.processor, host.kernel
+        )
+    };
+    runs.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A table whose columns are as wide as their cells, which are escaped.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    let all: Vec<&[String]> =
+        std::iter::once(head.as_slice()).chain(rows.iter().map(Vec::as_slice)).collect();
+    let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| {
+            let space = width.saturating_sub(cell.chars().count());
+            format!(" {cell}{} ", " ".repeat(space))
+        });
+        format!("|{}|", padded.collect::<Vec<_>>().join("|"))
+    };
+    let rule = widths.iter().map(|width| "-".repeat(width + 2)).collect::<Vec<_>>().join("|");
+    let mut lines = vec![line(all[0]), format!("|{rule}|")];
+    lines.extend(all[1..].iter().map(|row| line(row)));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Resources, RoundFigures};
+    use crate::stats::{Interval, spread};
+
+    #[test]
+    fn bars_and_figures_are_tables() {
+        let run = Run { name: "get".to_owned(), ..Run::default() };
+        let bar = BarResult {
+            bar: "cpu of weir <= 0.8 x nginx".to_owned(),
+            title: "GET | small".to_owned(),
+            load: "load=fixed".to_owned(),
+            outcome: BarOutcome::Missed,
+            subject: "9.00 µs".to_owned(),
+            reference: "10.00 µs".to_owned(),
+            value: Some(0.9),
+            interval: Some(Interval { low: 0.89, high: 0.91 }),
+            reason: Some("The kernel.".to_owned()),
+            ..BarResult::default()
+        };
+        let resources = Resources { cpu_us: Some(9.0), ..Resources::default() };
+        let round = RoundFigures { resources: Some(resources), ..RoundFigures::default() };
+        let cell = Cell {
+            name: "contender=weir".to_owned(),
+            throughput: spread(&[1000.0]),
+            recorded: vec![round],
+            ..Cell::default()
+        };
+        let summary = Summary { bars: vec![bar], cells: vec![cell], ..Summary::default() };
+        let runs = [("get".to_owned(), "performance/get.svg".to_owned())].into();
+        let text = tables(&[(&run, &summary)], &Charts { overview: None, runs });
+        assert!(text.contains("## get\n\n![Ratios of get](performance/get.svg)\n\n|"), "{text}");
+        assert!(
+            text.contains(
+                "- **GET | small**, load=fixed: 0.900 (0.890 to 0.910), bar `cpu of weir"
+            ) && text.contains("nginx`. The kernel.\n"),
+            "{text}"
+        );
+        assert!(text.starts_with("0 bars met, 1 missed, 0 inconclusive."), "{text}");
+        assert!(
+            text.contains("GET \\| small") && text.contains("0.900 (0.890 to 0.910)"),
+            "{text}"
+        );
+        assert!(text.contains("✗ missed") && text.contains("9.00 µs (9.00 to 9.00)"), "{text}");
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        let widths: Vec<usize> = rows[..3].iter().map(|row| row.chars().count()).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
+    }
+
+    #[test]
+    fn only_the_part_between_the_marks_is_replaced() {
+        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let new = replaced(&page, "new").expect("both marks");
+        assert_eq!(new, format!("above\n{BEGIN}\nnew\n{END}\nbelow\n"));
+        assert_eq!(replaced("no marks", "new"), None);
+    }
+}
