@@ -289,7 +289,7 @@ impl View {
         }
         if let Some(error) = &self.disk_error {
             let message = format!(
-                "this node cannot store what it has copied from and to the fleet, and repeats it: {error}"
+                "the disk of this node is full or fails; what cannot be written is copied again each second: {error}"
             );
             add("not-stored", message);
         }

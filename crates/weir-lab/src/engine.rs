@@ -36,7 +36,6 @@ pub use find_max::{Capacity, LoadStep, SearchedLoad, StepVerdict};
 use crate::program::{Changes, Executor, Label, Program, State};
 use crate::record::{Clock, Interval, Sink};
 use batch::{Batch, Collector};
-use client_certificate::Certificates;
 use event_loop::Common;
 use find_max::Search;
 use plan::Plan;
@@ -268,8 +267,7 @@ pub fn run(
     let common = Arc::new(Common {
         state: initial_state(&program, helper.as_deref())?,
         clock: options.clock,
-        tls: Tls::new(program.insecure, program.tls.clone()),
-        certificates: Certificates::of(&program),
+        tls: Tls::of(&program),
         control: control.clone(),
         own_control: Control::default(),
         active: zeros(program.groups.len()),

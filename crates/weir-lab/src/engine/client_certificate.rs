@@ -4,18 +4,14 @@
 //! connection keeps it, and so does a session that the same user resumes.
 
 use super::request_error::RequestError;
-use super::tls::Tls;
-use crate::program::{Keystore, Origin, Program, Values};
+use crate::program::{Keystore, Program, Values};
 use crate::sample::ErrorKind;
-use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, SignatureScheme};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio_rustls::TlsConnector;
 
-/// Sessions that a user keeps for later connections, eight of a server.
-const MAX_SESSIONS: usize = 128;
 /// Aliases in a message.
 const MAX_LISTED: usize = 10;
 
@@ -36,6 +32,11 @@ impl Certificates {
         let variable = keystore.alias.and_then(|alias| program.variables.get(alias.0 as usize));
         let variable = variable.cloned().unwrap_or_default();
         Some(Arc::new(Self { keystore, variable, next: AtomicUsize::new(0) }))
+    }
+
+    /// The alias that the variables of a user have.
+    pub(super) fn alias<'v>(&self, values: &'v Values) -> Option<&'v str> {
+        values.get(self.keystore.alias?).filter(|alias| !alias.is_empty())
     }
 
     /// The next certificate, if there is one.
@@ -70,16 +71,9 @@ impl Certificates {
     }
 }
 
-/// TLS of a user who presents certificates. Sessions are its own: a resumed one has the certificate of the
-/// first handshake.
-pub(super) struct UserTls {
-    connector: TlsConnector,
-    choice: Arc<Choice>,
-}
-
 /// The choice of a certificate by one user.
 #[derive(Debug)]
-struct Choice {
+pub(super) struct Choice {
     certificates: Arc<Certificates>,
     handshake: Mutex<Handshake>,
 }
@@ -92,51 +86,22 @@ struct Handshake {
     fault: Option<String>,
 }
 
-impl UserTls {
-    /// Prepares the handshake with an origin; `None` if no certificate is to be presented. `kept` is that of
-    /// the user.
-    pub(super) fn prepare<'u>(
-        kept: &'u mut Option<Box<Self>>,
-        values: &Values,
-        (tls, certificates): (&Tls, Option<&Arc<Certificates>>),
-        origin: &Origin,
-    ) -> Result<Option<&'u Self>, RequestError> {
-        let Some(certificates) = certificates.filter(|_| origin.tls) else { return Ok(None) };
-        // The server may have a session of a handshake without its certificate, which must not be resumed.
-        let own = match kept.take().filter(|own| own.fault().is_none()) {
-            Some(own) => own,
-            None => Box::new(
-                Self::new(tls, certificates.clone())
-                    .map_err(|error| RequestError::new(ErrorKind::Tls, error.to_string()))?,
-            ),
-        };
-        let alias = certificates.keystore.alias.and_then(|variable| values.get(variable));
-        let alias = alias.filter(|alias| !alias.is_empty()).map(str::to_owned);
-        *own.choice.handshake() = Handshake { alias, fault: None };
-        Ok(Some(kept.insert(own)))
+impl Choice {
+    pub(super) fn of(certificates: Arc<Certificates>) -> Self {
+        Self { certificates, handshake: Mutex::default() }
     }
 
-    fn new(tls: &Tls, certificates: Arc<Certificates>) -> Result<Self, rustls::Error> {
-        let choice = Arc::new(Choice { certificates, handshake: Mutex::default() });
-        // Plans have no HTTP/2.
-        let mut config = ClientConfig::clone(tls.connector(false)?.config());
-        config.client_auth_cert_resolver = choice.clone();
-        config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
-        Ok(Self { connector: TlsConnector::from(Arc::new(config)), choice })
-    }
-
-    pub(super) fn connector(&self) -> &TlsConnector {
-        &self.connector
+    /// Starts a handshake.
+    pub(super) fn start(&self, alias: Option<&str>) {
+        *self.handshake() = Handshake { alias: alias.map(str::to_owned), fault: None };
     }
 
     /// Why the last handshake had no certificate that the server requested.
     pub(super) fn fault(&self) -> Option<RequestError> {
-        let fault = self.choice.handshake().fault.clone();
+        let fault = self.handshake().fault.clone();
         fault.map(|fault| RequestError::new(ErrorKind::Tls, fault))
     }
-}
 
-impl Choice {
     fn handshake(&self) -> MutexGuard<'_, Handshake> {
         self.handshake.lock().unwrap_or_else(PoisonError::into_inner)
     }

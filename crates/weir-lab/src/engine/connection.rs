@@ -1,11 +1,10 @@
 //! Connections of a user.
 
-use super::client_certificate::UserTls;
 use super::event_loop::Loop;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::request_error::RequestError;
-use super::tls::Tls;
+use super::tls::Handshake;
 use crate::program::{ClientOptions, Origin, Timeouts};
 use crate::sample::ErrorKind;
 use std::io;
@@ -96,15 +95,15 @@ impl Connection {
         }
     }
 
-    /// Opens a connection, of HTTP/2 or not, within a time; with the user's own TLS (`own`) or that of all.
+    /// Opens a connection, of HTTP/2 or not, within a time.
     pub(super) async fn open(
         events: &Loop,
         origin: &Origin,
         client: &ClientOptions,
         (http2, timeouts): (bool, Timeouts),
-        own: Option<&UserTls>,
+        tls: Option<Handshake<'_>>,
     ) -> Result<Self, RequestError> {
-        let connect = Self::connect(events, origin, client, (http2, timeouts.response), own);
+        let connect = Self::connect(events, origin, client, (http2, timeouts.response), tls);
         within(timeouts.connect, "connection", connect).await
     }
 
@@ -113,7 +112,7 @@ impl Connection {
         origin: &Origin,
         client: &ClientOptions,
         (http2, handshake): (bool, Duration),
-        own: Option<&UserTls>,
+        tls: Option<Handshake<'_>>,
     ) -> Result<Self, RequestError> {
         let (host, port) = match &client.proxy {
             Some((host, port)) => (host.as_str(), *port),
@@ -134,9 +133,8 @@ impl Connection {
                         within(handshake, "tunnel of the proxy", tunnel(&mut stream, origin))
                             .await?;
                     }
-                    let tls = (&events.common.tls, own);
-                    let handshake_done = Self::handshake(tls, origin, http2, stream);
-                    return within(handshake, "TLS handshake", handshake_done).await;
+                    let started = Self::start(stream, tls, http2);
+                    return within(handshake, "TLS handshake", started).await;
                 }
                 Err(error) => last = RequestError::from_connect(&error),
             }
@@ -144,33 +142,15 @@ impl Connection {
         Err(last)
     }
 
-    /// The connection of a socket, with TLS if the origin has it.
-    pub(super) async fn handshake(
-        (tls, own): (&Tls, Option<&UserTls>),
-        origin: &Origin,
-        http2: bool,
+    /// The connection of a socket.
+    pub(super) async fn start(
         stream: TcpStream,
+        tls: Option<Handshake<'_>>,
+        http2: bool,
     ) -> Result<Self, RequestError> {
         let stream = socket(stream).map_err(|error| RequestError::from_connect(&error))?;
-        let stream = if origin.tls {
-            let name = tls.server_name(&origin.host).ok_or_else(|| {
-                RequestError::new(ErrorKind::Tls, "the host is not a valid TLS server name")
-            })?;
-            let connector = own.map_or_else(|| tls.connector(http2), |own| Ok(own.connector()));
-            let connector =
-                connector.map_err(|e| RequestError::new(ErrorKind::Tls, e.to_string()))?;
-            let connected = connector.connect(name, stream).await;
-            if let Some(fault) = own.and_then(UserTls::fault) {
-                return Err(fault);
-            }
-            let stream = connected.map_err(|error| {
-                let fault = RequestError::from_connect(&error);
-                // A connection closed during the handshake is a TLS error.
-                match fault.kind {
-                    ErrorKind::Closed => RequestError { kind: ErrorKind::Tls, ..fault },
-                    _ => fault,
-                }
-            })?;
+        let stream = if let Some(tls) = tls {
+            let stream = tls.perform(stream).await?;
             if http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                 return Err(RequestError::new(
                     ErrorKind::Protocol,

@@ -1,6 +1,5 @@
 //! One core's loop: the state shared by its users.
 
-use super::client_certificate::Certificates;
 use super::plan::Plan;
 use super::shared_timer::SharedTimers;
 use super::tls::Tls;
@@ -34,8 +33,6 @@ pub(super) struct Common {
     pub(super) state: State,
     pub(super) clock: Clock,
     pub(super) tls: Tls,
-    /// Client certificates of users.
-    pub(super) certificates: Option<Arc<Certificates>>,
     /// Stops the run from outside.
     pub(super) control: Control,
     /// Stops the run from inside: a plan that ends itself is complete.

@@ -10,6 +10,7 @@ use super::plan::PreparedRequest;
 use super::request_error::RequestError;
 use super::send::{Destination, ExchangeTotals};
 use super::stream::Messages;
+use super::tls::UserTls;
 use super::user::User;
 use crate::grpc::Status;
 use crate::program::{CheckKind, GrpcCall, Label, Request, Stream, StreamKind};
@@ -106,7 +107,10 @@ impl User {
         }
         let (before, request) = (events.now(), &prepared.request);
         let how = (true, request.timeouts);
-        let opened = Connection::open(events, origin, &request.client, how, None).await;
+        let to = (&**origin, true);
+        let tls = &events.common.tls;
+        let tls = UserTls::prepare(&mut self.tls, tls, tls.alias(&self.values), to)?;
+        let opened = Connection::open(events, origin, &request.client, how, tls).await;
         sum.connect += events.now() - before;
         Ok((self.connections.insert(origin.clone(), true, opened?), true))
     }

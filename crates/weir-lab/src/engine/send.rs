@@ -1,7 +1,6 @@
 //! One request of a user: encoding, sending, checks, counts.
 
 use super::authentication::Authorization;
-use super::client_certificate::UserTls;
 use super::connection::Connection;
 use super::decode::decode;
 use super::encode::{self, Encoded, ExtraFields, Message};
@@ -10,6 +9,7 @@ use super::grpc;
 use super::http1::{CapturedResponse, ExchangeOptions};
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
+use super::tls::UserTls;
 use super::uri::resolve;
 use super::user::{User, add_sample};
 use crate::grpc::Status;
@@ -291,9 +291,10 @@ impl User {
             None => {
                 let before = events.now();
                 let how = (request.http2, request.timeouts);
-                let shared = (&events.common.tls, events.common.certificates.as_ref());
-                let own = UserTls::prepare(&mut self.tls, &self.values, shared, origin)?;
-                let opening = Connection::open(events, origin, &request.client, how, own);
+                let to = (&**origin, request.http2);
+                let tls = &events.common.tls;
+                let tls = UserTls::prepare(&mut self.tls, tls, tls.alias(&self.values), to)?;
+                let opening = Connection::open(events, origin, &request.client, how, tls);
                 // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;
                 start = events.now();

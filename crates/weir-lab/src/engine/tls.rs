@@ -1,40 +1,143 @@
 //! TLS of the engine's connections.
 
-use crate::program::TlsIdentity;
+use super::client_certificate::{Certificates, Choice};
+use super::request_error::RequestError;
+use crate::program::{Origin, Program, TlsIdentity, Values};
+use crate::sample::ErrorKind;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::io;
 use std::sync::{Arc, OnceLock};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Sessions that a user keeps for later connections, eight of a server.
+const MAX_SESSIONS: usize = 64;
 
 /// TLS configuration of `https` targets, created on first use.
 pub(super) struct Tls {
     insecure: bool,
     identity: TlsIdentity,
-    /// For HTTP/1.1 and for HTTP/2.
-    connectors: [OnceLock<Result<TlsConnector, rustls::Error>>; 2],
+    /// Client certificates of users.
+    certificates: Option<Arc<Certificates>>,
+    config: OnceLock<Result<ClientConfig, rustls::Error>>,
 }
 
 impl Tls {
-    /// `insecure` accepts every certificate.
-    pub(super) fn new(insecure: bool, identity: TlsIdentity) -> Self {
-        Self { insecure, identity, connectors: Default::default() }
+    pub(super) fn of(program: &Program) -> Self {
+        Self {
+            insecure: program.insecure,
+            identity: program.tls.clone(),
+            certificates: Certificates::of(program),
+            config: OnceLock::new(),
+        }
+    }
+
+    /// The alias of a user's certificate, if a variable has it.
+    pub(super) fn alias<'v>(&self, values: &'v Values) -> Option<&'v str> {
+        self.certificates.as_deref()?.alias(values)
+    }
+
+    /// Without sessions and protocols.
+    fn config(&self) -> Result<ClientConfig, RequestError> {
+        let config = self.config.get_or_init(|| config(self.insecure, self.identity.clone()));
+        config.clone().map_err(|error| RequestError::new(ErrorKind::Tls, error.to_string()))
     }
 
     /// The name in the certificate of a host.
-    pub(super) fn server_name(&self, host: &str) -> Option<ServerName<'static>> {
-        let own = self.identity.server_name.clone();
-        own.or_else(|| ServerName::try_from(host.to_owned()).ok())
+    fn server_name(&self, host: &str) -> Result<ServerName<'static>, RequestError> {
+        let own = self.identity.server_name.clone().map(Ok);
+        own.unwrap_or_else(|| ServerName::try_from(host.to_owned())).map_err(|_| {
+            RequestError::new(ErrorKind::Tls, "the host is not a valid TLS server name")
+        })
+    }
+}
+
+/// TLS of one user: as clients that know nothing of each other, users resume only sessions of their own.
+/// A resumed session has the client certificate of its first handshake.
+pub(super) struct UserTls {
+    sessions: Resumption,
+    /// For HTTP/1.1 and for HTTP/2.
+    connectors: [Option<TlsConnector>; 2],
+    choice: Option<Arc<Choice>>,
+}
+
+/// A handshake to come.
+pub(super) struct Handshake<'u> {
+    connector: &'u TlsConnector,
+    name: ServerName<'static>,
+    choice: Option<&'u Choice>,
+}
+
+impl UserTls {
+    /// Prepares the handshake with an origin; `None` if it has no TLS. `kept` is that of the user, who presents
+    /// the certificate with an alias.
+    pub(super) fn prepare<'u>(
+        kept: &'u mut Option<Box<Self>>,
+        tls: &Tls,
+        alias: Option<&str>,
+        (origin, http2): (&Origin, bool),
+    ) -> Result<Option<Handshake<'u>>, RequestError> {
+        if !origin.tls {
+            return Ok(None);
+        }
+        let name = tls.server_name(&origin.host)?;
+        // The server may have a session of a handshake without its certificate, which must not be resumed.
+        let own = kept.take().filter(|own| own.fault().is_none());
+        let own = kept.insert(own.unwrap_or_else(|| Box::new(Self::new(tls))));
+        if let Some(choice) = &own.choice {
+            choice.start(alias);
+        }
+        let connector = match &mut own.connectors[usize::from(http2)] {
+            Some(connector) => connector,
+            none => {
+                let mut config = tls.config()?;
+                config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
+                config.resumption = own.sessions.clone();
+                if let Some(choice) = &own.choice {
+                    config.client_auth_cert_resolver = choice.clone();
+                }
+                none.insert(TlsConnector::from(Arc::new(config)))
+            }
+        };
+        Ok(Some(Handshake { connector, name, choice: own.choice.as_deref() }))
     }
 
-    pub(super) fn connector(&self, http2: bool) -> Result<&TlsConnector, rustls::Error> {
-        let create = || {
-            let mut config = config(self.insecure, self.identity.clone())?;
-            config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
-            Ok(TlsConnector::from(Arc::new(config)))
-        };
-        self.connectors[usize::from(http2)].get_or_init(create).as_ref().map_err(Clone::clone)
+    fn new(tls: &Tls) -> Self {
+        let choice =
+            tls.certificates.clone().map(|certificates| Arc::new(Choice::of(certificates)));
+        let sessions = Resumption::in_memory_sessions(MAX_SESSIONS);
+        Self { sessions, connectors: [None, None], choice }
+    }
+
+    fn fault(&self) -> Option<RequestError> {
+        self.choice.as_deref().and_then(Choice::fault)
+    }
+}
+
+impl Handshake<'_> {
+    /// # Errors
+    /// The server does not complete the handshake, or there is no certificate that it requests.
+    pub(super) async fn perform<S>(self, stream: S) -> Result<TlsStream<S>, RequestError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let connected = self.connector.connect(self.name, stream).await;
+        if let Some(fault) = self.choice.and_then(Choice::fault) {
+            return Err(fault);
+        }
+        connected.map_err(|error: io::Error| {
+            let fault = RequestError::from_connect(&error);
+            // A connection closed during the handshake is a TLS error.
+            match fault.kind {
+                ErrorKind::Closed => RequestError { kind: ErrorKind::Tls, ..fault },
+                _ => fault,
+            }
+        })
     }
 }
 

@@ -14,13 +14,13 @@ use script::UserScripts;
 pub(super) use transaction::add_sample;
 
 use super::cache::Cache;
-use super::client_certificate::UserTls;
 use super::connection::Connections;
 use super::cookies::Jar;
 use super::encode::Message;
 use super::event_loop::Loop;
 use super::http1::CapturedResponse;
 use super::plan::{Depth, Op};
+use super::tls::UserTls;
 use super::{Level, closed::UserGroup};
 use crate::program::{
     Cookies, Group, LoopCount, OnError, Program, Scope, Step, Text, ThroughputOf, Values, Variable,
@@ -48,7 +48,7 @@ pub(super) struct User {
     pub(super) number: u32,
     pub(super) values: Values,
     pub(super) connections: Connections,
-    /// Own TLS, with certificates of a keystore.
+    /// Sessions of TLS.
     pub(super) tls: Option<Box<UserTls>>,
     pub(super) jar: Jar,
     /// Shared with its workers.

@@ -62,7 +62,7 @@ pub enum KeystoreError {
         format: &'static str,
     },
     /// Another password protects the file.
-    #[error("the password of the keystore `{}` is another one", .0.display())]
+    #[error("the password of the keystore `{}` is wrong", .0.display())]
     Password(PathBuf),
     /// The file is no PKCS#12 of the known kinds.
     #[error("`{}` cannot be read as a PKCS#12 keystore: {reason}", path.display())]

@@ -4,7 +4,7 @@ use crate::engine::EngineError;
 use crate::engine::connection::Connection;
 use crate::engine::http2::{self, Part};
 use crate::engine::request_error::RequestError;
-use crate::engine::tls::Tls;
+use crate::engine::tls::{Tls, UserTls};
 use crate::grpc::{
     Content, Decoder, Descriptors, Question, Reply, Request as ReflectionRequest, SERVICES, Status,
     frame, parts,
@@ -33,7 +33,7 @@ pub(in crate::engine) fn bind(program: &Program) -> Result<(), EngineError> {
         let StreamKind::Grpc(call) = &request.stream.as_deref()?.kind else { return None };
         call.bound.get().is_none().then_some((&**request, call))
     });
-    let tls = Tls::new(program.insecure, program.tls.clone());
+    let tls = Tls::of(program);
     let mut pools = HashMap::new();
     for (request, call) in unbound {
         let bound = bind_call(request, call, &tls, &mut pools);
@@ -103,7 +103,10 @@ impl Reflection<'_> {
             |why: String| format!("its schema cannot be read from {host}:{port}: {why}");
         let stream = TcpStream::connect((host, port)).await;
         let stream = stream.map_err(|error| unreachable(error.to_string()))?;
-        let opened = Connection::handshake((self.tls, None), self.origin, true, stream).await;
+        let mut user = None;
+        let tls = UserTls::prepare(&mut user, self.tls, None, (self.origin, true));
+        let tls = tls.map_err(|fault| unreachable(fault.message))?;
+        let opened = Connection::start(stream, tls, true).await;
         let mut connection = opened.map_err(|fault| unreachable(fault.message))?;
         let mut descriptors = Descriptors::default();
         let mut question = Question::Symbol(service.to_owned());

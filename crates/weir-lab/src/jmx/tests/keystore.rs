@@ -132,7 +132,7 @@ fn mistakes_say_what_would_be_right() {
     std::fs::write(&java, [0xFE, 0xED, 0xFE, 0xED, 0, 0, 0, 2]).expect("written");
     let java = java.to_str().expect("text");
     let all = config(["True", "", "", ""]);
-    refused(&all, &[("keyStorePassword", "x")], "users.p12` is another one (`-Djavax");
+    refused(&all, &[("keyStorePassword", "x")], "users.p12` is wrong (`-Djavax");
     refused(
         &all,
         &[("keyStore", java)],

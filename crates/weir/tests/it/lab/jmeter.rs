@@ -61,7 +61,7 @@ fn lines(text: &[u8]) -> Lines {
         // A boundary of JMeter has any length.
         let parts = row.label.starts_with("parts");
         // Of the same page with resources in parallel JMeter counts 2,004 to 2,126 bytes.
-        let in_parallel = [" by 2", " by 3", " by x"].iter().any(|end| row.label.ends_with(end));
+        let in_parallel = row.label.starts_with("parallel");
         // Without an answer JMeter counts the text of its exception as bytes, and the Debug Sampler
         // lists variables of JMeter itself.
         if !row.code.starts_with("Non HTTP") && !row.label.starts_with("debug") {

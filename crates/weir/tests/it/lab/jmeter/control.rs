@@ -596,10 +596,16 @@ fn every_controller() {
 
 #[test]
 fn every_flow_control_action() {
-    // One user: with several, how far the others are when the first one stops the run is chance.
-    // JMeter stops a run in a thread of its own, and the user goes on until then; hence the pause.
-    let last = [get("last"), action("0", "2"), pause("3000")].concat();
-    let stop = group("Stop all", "1", "3", &[], &last);
+    // How far others are when the first user stops the run is chance; the second one only waits. JMeter stops
+    // the run in a thread of its own, and goes on to tearDown thread groups if all users have ended before.
+    let first = if_of(
+        "${__threadNum} == 1",
+        false,
+        false,
+        &[pause("1000"), get("last"), action("0", "2")].concat(),
+    );
+    let second = if_of("${__threadNum} == 2", false, false, &pause("3000"));
+    let stop = group("Stop all", "2", "3", &[], &[first, second].concat());
     // After a stop, JMeter executes no tearDown thread group by default.
     let never = group_of("PostThreadGroup", "Never", ("1", "1"), &[], &get("never"));
     let all = [samples(), modules(), actions(), starts(), stop, never].concat();

@@ -201,7 +201,7 @@ fn cookies() -> String {
 /// Pages whose resources set cookies, one after the other and in parallel.
 fn cookies_of_resources() -> String {
     let mut inside = String::new();
-    for pool in ["none", "3", "2", "1"] {
+    for (pool, prefix) in [("none", ""), ("3", "parallel "), ("2", "parallel "), ("1", "")] {
         for kind in ["first", "last", "ended-first", "ended-last", "new", "redirect", "framed"] {
             let more = [
                 ("HTTPSampler.image_parser", "true"),
@@ -210,7 +210,7 @@ fn cookies_of_resources() -> String {
                 ("HTTPSampler.concurrentDwn", if pool == "none" { "false" } else { "true" }),
                 ("HTTPSampler.concurrentPool", pool),
             ];
-            let name = |step: &str| format!("{step} {kind} by {pool}");
+            let name = |step: &str| format!("{prefix}{step} {kind} by {pool}");
             let get =
                 |step: &str, path: &str| request(&name(step), "GET", path, &more, ("", ""), "");
             let steps = [
@@ -238,7 +238,7 @@ fn resources_of_a_page_in_parallel() {
             ("HTTPSampler.concurrentPool", pool),
             ("HTTPSampler.embedded_url_exclude_re", ".*skip.*"),
         ];
-        inside += &request(&format!("{path} by {pool}"), "GET", path, &more, ("", ""), "");
+        inside += &request(&format!("parallel {path} by {pool}"), "GET", path, &more, ("", ""), "");
     }
     inside += &request("after", "GET", "/headers", &[], ("", ""), "");
     let groups = group("G", "1", "2", &[], &inside) + &cookies_of_resources();
