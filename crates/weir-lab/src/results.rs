@@ -30,6 +30,7 @@ pub mod hlog;
 pub mod jmeter;
 pub mod junit;
 pub mod markdown;
+pub mod page;
 mod published;
 mod run;
 pub mod series;

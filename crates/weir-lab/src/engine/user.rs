@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use transaction::{Suspended, Transaction};
 
 /// Nanoseconds in a millisecond.
-const NANOS_PER_MILLI: f64 = 1e6;
+pub(super) const NANOS_PER_MILLI: f64 = 1e6;
 /// Steps without a wait after which a user yields to other tasks.
 const MAX_STEPS_WITHOUT_YIELD: u32 = 1000;
 /// Consecutive yields after which each further one is a pause: an endless group without requests

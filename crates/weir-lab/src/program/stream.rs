@@ -1,6 +1,6 @@
 //! Streams of messages: server-sent events, WebSockets and calls of gRPC.
 
-use super::{GrpcCall, Label, Text};
+use super::{GrpcCall, Label, Pause, Text};
 use regex::bytes::Regex;
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub struct Exchange {
     /// Expression that the expected message matches; others are skipped.
     pub expect: Option<Regex>,
     /// Pause before.
-    pub pause: Duration,
+    pub pause: Option<Pause>,
 }
 
 /// A message to send.

@@ -1,13 +1,8 @@
-//! Tables of runs in Markdown, for a page: bars, figures of all cases, machine.
+//! Tables of runs in Markdown: bars, figures of all cases, machine.
 
 use super::{BarOutcome, BarResult, Cell, Run, Summary};
 use crate::stats::median;
 use std::collections::BTreeMap;
-
-/// Start of the generated part of a page.
-pub const BEGIN: &str = "<!-- lab:begin -->";
-/// End of the generated part of a page.
-pub const END: &str = "<!-- lab:end -->";
 
 /// Addresses of the charts of a page.
 #[derive(Clone, Debug, Default)]
@@ -18,41 +13,30 @@ pub struct Charts {
     pub runs: BTreeMap<String, String>,
 }
 
-/// The tables of runs: bars of each run with its chart, missed bars, figures of all cases, machines.
+/// The tables of runs: how many bars are met, and a section for each run.
 #[must_use]
-pub fn tables(runs: &[(&Run, &Summary)], charts: &Charts) -> String {
-    let mut parts = Vec::new();
-    let bars = || runs.iter().flat_map(|(_, summary)| &summary.bars);
-    if bars().next().is_some() {
-        let count = |outcome| bars().filter(|bar| bar.outcome == outcome).count();
-        parts.push(format!(
-            "{} bars met, {} missed, {} inconclusive.",
-            count(BarOutcome::Met),
-            count(BarOutcome::Missed),
-            count(BarOutcome::Inconclusive)
-        ));
-        parts.extend(charts.overview.as_ref().map(|chart| format!("![All scenarios]({chart})")));
-    }
-    for (run, summary) in runs.iter().filter(|(_, summary)| !summary.bars.is_empty()) {
-        parts.push(format!("## {}", run.name));
-        let chart = charts.runs.get(&run.name);
-        parts.extend(chart.map(|chart| format!("![Ratios of {}]({chart})", run.name)));
+pub fn tables(runs: &[(&Run, &Summary)]) -> String {
+    let sections: Vec<String> =
+        runs.iter().map(|(run, summary)| section(run, summary, None)).collect();
+    let counted = counts(&sections.concat());
+    counted.into_iter().chain(sections).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A run: its bars with their chart, the reasons of missed ones, figures of all cases, and the machine.
+pub(super) fn section(run: &Run, summary: &Summary, chart: Option<&String>) -> String {
+    let mut parts = vec![format!("## {}", run.name)];
+    parts.extend(chart.map(|chart| format!("![Ratios of {}]({chart})", run.name)));
+    if !summary.bars.is_empty() {
         let head = ["case", "load", "found", "reference", "median (95 % interval)", "bar", ""];
         let rows: Vec<_> = summary.bars.iter().map(|bar| escaped(bar_row(bar))).collect();
         parts.push(table(&head, &rows));
     }
-    let missed: Vec<String> =
-        bars().filter(|bar| bar.outcome == BarOutcome::Missed).map(missed).collect();
+    let missed = summary.bars.iter().filter(|bar| bar.outcome == BarOutcome::Missed).map(missed);
+    let missed: Vec<String> = missed.collect();
     if !missed.is_empty() {
-        parts.push("## Missed bars".to_owned());
-        parts.push(missed.join("\n"));
+        parts.push(format!("Missed bars:\n\n{}", missed.join("\n")));
     }
-    let figures: Vec<Vec<String>> = runs
-        .iter()
-        .flat_map(|(run, summary)| summary.cells.iter().map(|cell| escaped(figure_row(run, cell))))
-        .collect();
     let head = [
-        "scenario",
         "case",
         "verdict",
         "requests/s",
@@ -63,11 +47,26 @@ pub fn tables(runs: &[(&Run, &Summary)], charts: &Charts) -> String {
         "server idle",
         "generator CPU per request",
     ];
-    parts.push("## Figures".to_owned());
+    let figures: Vec<_> = summary.cells.iter().map(|cell| escaped(figure_row(cell))).collect();
     parts.push(table(&head, &figures));
-    parts.push("## Machine and versions".to_owned());
-    parts.push(machines(runs));
+    parts.push(machine(run));
     parts.join("\n\n")
+}
+
+/// How many bars of sections are met; `None` without bars.
+pub(super) fn counts(sections: &str) -> Option<String> {
+    let outcomes: Vec<&str> = sections.lines().filter_map(last_cell).collect();
+    let count = |outcome| outcomes.iter().filter(|cell| **cell == outcome_cell(outcome)).count();
+    let outcomes = [BarOutcome::Met, BarOutcome::Missed, BarOutcome::Inconclusive].map(count);
+    let [met, missed, inconclusive] = outcomes;
+    let text = format!("{met} bars met, {missed} missed, {inconclusive} inconclusive.");
+    (outcomes != [0; 3]).then_some(text)
+}
+
+/// The last cell of a row of a table.
+fn last_cell(line: &str) -> Option<&str> {
+    let (_, cell) = line.strip_prefix('|')?.strip_suffix('|')?.rsplit_once('|')?;
+    Some(cell.trim())
 }
 
 /// A missed bar with its reason.
@@ -82,20 +81,7 @@ fn escaped(row: Vec<String>) -> Vec<String> {
     row.into_iter().map(|cell| cell.replace('|', "\\|")).collect()
 }
 
-/// The page with these tables between its marks; `None` without both marks.
-#[must_use]
-pub fn replaced(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{tables}\n{END}{after}"))
-}
-
 fn bar_row(bar: &BarResult) -> Vec<String> {
-    let outcome = match bar.outcome {
-        BarOutcome::Met => "✓".to_owned(),
-        BarOutcome::Missed => "✗ missed".to_owned(),
-        BarOutcome::Inconclusive => "inconclusive".to_owned(),
-    };
     vec![
         bar.title.clone(),
         bar.load.clone(),
@@ -103,11 +89,19 @@ fn bar_row(bar: &BarResult) -> Vec<String> {
         bar.reference.clone(),
         bar.found(),
         bar.bar.clone(),
-        outcome,
+        outcome_cell(bar.outcome).to_owned(),
     ]
 }
 
-fn figure_row(run: &Run, cell: &Cell) -> Vec<String> {
+fn outcome_cell(outcome: BarOutcome) -> &'static str {
+    match outcome {
+        BarOutcome::Met => "✓",
+        BarOutcome::Missed => "✗ missed",
+        BarOutcome::Inconclusive => "inconclusive",
+    }
+}
+
+fn figure_row(cell: &Cell) -> Vec<String> {
     let total = cell.total();
     let milliseconds = |of: fn(&crate::figures::Times) -> f64| {
         total.map(|total| format!("{:.2} ms", of(&total.response))).unwrap_or_default()
@@ -121,7 +115,6 @@ fn figure_row(run: &Run, cell: &Cell) -> Vec<String> {
         Some(format!("{:.2} µs ({low:.2} to {high:.2})", median(&found)))
     };
     vec![
-        run.name.clone(),
         cell.name.clone(),
         cell.verdict.to_string(),
         cell.throughput.map(|found| format!("{:.0}", found.mean)).unwrap_or_default(),
@@ -139,17 +132,14 @@ fn figure_row(run: &Run, cell: &Cell) -> Vec<String> {
     ]
 }
 
-/// Machines, versions and times of the runs.
-fn machines(runs: &[(&Run, &Summary)]) -> String {
-    let line = |(run, _): &(&Run, &Summary)| {
-        let quick = if run.quick { "; quick, not for comparison" } else { "" };
-        let host = &run.host;
-        format!(
-            "- {}: {}, {}, {} cores ({}), {}{quick}",
-            run.name, run.started, run.version, host.cores, host.processor, host.kernel
-        )
-    };
-    runs.iter().map(line).collect::<Vec<_>>().join("\n")
+/// Machine, version and time of a run.
+fn machine(run: &Run) -> String {
+    let quick = if run.quick { "; quick, not for comparison" } else { "" };
+    let host = &run.host;
+    format!(
+        "{}, {}, {} cores ({}), {}{quick}",
+        run.started, run.version, host.cores, host.processor, host.kernel
+    )
 }
 
 /// A table whose columns are as wide as their cells, which are escaped.
@@ -202,8 +192,7 @@ mod tests {
             ..Cell::default()
         };
         let summary = Summary { bars: vec![bar], cells: vec![cell], ..Summary::default() };
-        let runs = [("get".to_owned(), "performance/get.svg".to_owned())].into();
-        let text = tables(&[(&run, &summary)], &Charts { overview: None, runs });
+        let text = section(&run, &summary, Some(&"performance/get.svg".to_owned()));
         assert!(text.contains("## get\n\n![Ratios of get](performance/get.svg)\n\n|"), "{text}");
         assert!(
             text.contains(
@@ -211,7 +200,11 @@ mod tests {
             ) && text.contains("nginx`. The kernel.\n"),
             "{text}"
         );
-        assert!(text.starts_with("0 bars met, 1 missed, 0 inconclusive."), "{text}");
+        let printed = tables(&[(&run, &summary)]);
+        assert!(
+            printed.starts_with("0 bars met, 1 missed, 0 inconclusive.\n\n## get"),
+            "{printed}"
+        );
         assert!(
             text.contains("GET \\| small") && text.contains("0.900 (0.890 to 0.910)"),
             "{text}"
@@ -220,13 +213,5 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
         let widths: Vec<usize> = rows[..3].iter().map(|row| row.chars().count()).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
-    }
-
-    #[test]
-    fn only_the_part_between_the_marks_is_replaced() {
-        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
-        let new = replaced(&page, "new").expect("both marks");
-        assert_eq!(new, format!("above\n{BEGIN}\nnew\n{END}\nbelow\n"));
-        assert_eq!(replaced("no marks", "new"), None);
     }
 }

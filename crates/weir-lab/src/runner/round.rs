@@ -11,7 +11,7 @@ use crate::agents::{Agents, Load};
 use crate::engine::{self, Control, Event, Summary};
 use crate::measure::{NextRound, RoundConditions, SERVER};
 use crate::observe::{GcLog, Observer, Watch};
-use crate::program::Program;
+use crate::program::{self, Program, StreamKind};
 use crate::record::Clock;
 use crate::results::{AgentRound, EventKind};
 use crate::scenario::{CpuSource, Process};
@@ -36,6 +36,18 @@ fn load_here(
     summary.map(|summary| (summary, Vec::new())).map_err(|error| error.to_string())
 }
 
+/// Whether messages of streams are samples, which the server does not count as requests. A call whose schema is not
+/// yet known may be one of a stream.
+fn has_messages(program: &Program) -> bool {
+    program.steps().iter().any(|step| {
+        let program::Step::Request(request) = step else { return false };
+        request.stream.as_deref().is_some_and(|stream| match &stream.kind {
+            StreamKind::Grpc(call) => stream.messages.is_some() || call.bound.get().is_none(),
+            StreamKind::Events(_) | StreamKind::WebSocket { .. } => true,
+        })
+    })
+}
+
 impl Runner<'_> {
     /// Runs a round of a case on its server.
     pub(super) fn round(
@@ -51,7 +63,7 @@ impl Runner<'_> {
         let name = &format!("{case} round {}", next.round.number);
         (self.watch)(&Step::Round { case, name, program: &program });
         // The server counts other requests, too, and those of its admin listener differently.
-        let is_counted = !is_elsewhere && cell.background.is_none();
+        let is_counted = !is_elsewhere && cell.background.is_none() && !has_messages(&program);
         let others_before = self.others_without_load(live);
         let before = self.counters_before(live, is_counted);
         let agents = self.options.agents.as_ref();

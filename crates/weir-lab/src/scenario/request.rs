@@ -109,7 +109,7 @@ const METHOD: Key = Key::new("", Kind::Text, "Path at the target's base URL, or 
 
 settings! {
     /// A pause of random length.
-    struct Think is "a pause" {
+    pub(super) struct Think is "a pause" {
         /// Mean of a normal distribution with `deviation`.
         mean: Option<Duration> = duration(),
         /// Standard deviation.
@@ -147,7 +147,7 @@ pub(super) fn steps(
 ) -> Option<Vec<Step>> {
     let request = request(node, context, program, report)?;
     let mut steps = vec![Step::Request(request.into())];
-    steps.extend(node.get("think").and_then(|node| think(node, report)).map(Step::Pause));
+    steps.extend(node.get("think").and_then(|node| pause(node, report)).map(Step::Pause));
     Some(steps)
 }
 
@@ -316,7 +316,7 @@ fn with_origin(url: &Text) -> Option<Url> {
 }
 
 /// A pause of constant or random length.
-fn think(node: &Node, report: &mut Diagnostics) -> Option<Pause> {
+pub(super) fn pause(node: &Node, report: &mut Diagnostics) -> Option<Pause> {
     let millis = |time: Duration| Text::fixed((time.as_secs_f64() * 1000.0).to_string());
     if let Some(text) = node.text() {
         return weir_document::units::duration(text).ok().map(millis).map(Pause::constant);

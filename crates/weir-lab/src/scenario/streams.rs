@@ -1,7 +1,7 @@
 //! Streams of messages: server-sent events and WebSockets.
 
-use super::fields::{count, valid};
-use super::request::RequestKeys;
+use super::fields::{TIME, count, valid};
+use super::request::{RequestKeys, Think, pause};
 use super::texts::Known;
 use crate::program::{
     EventsEnd, Exchange, Function, Outgoing, Program, StatusSet, Stream, StreamKind, Text,
@@ -48,7 +48,7 @@ settings! {
         /// A regular expression that the expected message matches; others are skipped.
         expect = by_hand(Kind::Text),
         /// Pause before the message.
-        pause: Duration = duration().default("0"),
+        pause = by_hand(Kind::Either(&[TIME, Kind::Object(Think::SHAPE)])),
     },
     groups: &[Group { keys: &["send", "json", "binary", "ping"], required: false }],
 }
@@ -113,6 +113,7 @@ pub(super) fn handshake(stream: &Stream) -> (Vec<(Text, Text)>, StatusSet) {
 fn exchange(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<Exchange> {
     let fields = Fields::new(node, MessageKeys::SHAPE);
     let keys = MessageKeys::read(&fields);
+    let pause = fields.get("pause").and_then(|node| pause(node, report));
     let send = if let Some(node) = fields.get("send") {
         Some(Outgoing::Text(known.node(node, report)))
     } else if let Some(node) = node.get("json") {
@@ -133,7 +134,7 @@ fn exchange(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<Exch
             .help("write `{send: hello, expect: hello}`, `{ping: true}` or `{expect: done}`");
         return None;
     }
-    Some(Exchange { send, expect, pause: keys.pause })
+    Some(Exchange { send, expect, pause })
 }
 
 fn regex(node: &Node, report: &mut Diagnostics) -> Option<Regex> {

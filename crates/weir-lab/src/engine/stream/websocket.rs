@@ -2,12 +2,11 @@
 
 use super::source::Source;
 use super::{Message, Messages, Opened, field_of, has_value, violation};
-use crate::engine::closed::nanos;
 use crate::engine::connection;
 use crate::engine::event_loop::Loop;
 use crate::engine::request_error::RequestError;
 use crate::engine::send::ExchangeTotals;
-use crate::engine::user::User;
+use crate::engine::user::{NANOS_PER_MILLI, User};
 use crate::program::{Exchange, Outgoing};
 use crate::sample::ErrorKind;
 use futures_util::{SinkExt, StreamExt};
@@ -62,8 +61,9 @@ impl User {
         self.now = events.now();
         for _ in 0..repeat {
             for exchange in exchanges {
-                if !exchange.pause.is_zero() {
-                    let until = self.now.saturating_add(nanos(exchange.pause));
+                if let Some(pause) = &exchange.pause {
+                    let length = self.pause_millis(pause).max(0.0) * NANOS_PER_MILLI;
+                    let until = self.now.saturating_add(length as u64);
                     self.within(events, until, std::future::pending::<()>()).await;
                 }
                 if self.must_end() {

@@ -5,7 +5,7 @@ use crate::program::{Distribution, Pause};
 
 impl User {
     /// Length of a pause in milliseconds.
-    pub(super) fn pause_millis(&mut self, pause: &Pause) -> f64 {
+    pub(in crate::engine) fn pause_millis(&mut self, pause: &Pause) -> f64 {
         let mut scope = self.scope();
         let (offset, spread) = (pause.offset.number(&mut scope), pause.spread.number(&mut scope));
         offset + random_part(pause.distribution, (offset, spread), scope.values.random())

@@ -6,13 +6,14 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use weir_lab::report::{bar_chart, overview_chart};
 use weir_lab::results::markdown::Charts;
-use weir_lab::results::{Run, StoredRun, Summary, markdown};
+use weir_lab::results::{Run, StoredRun, Summary, markdown, page};
 
 /// Arguments of `weir lab tables`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints tables of bars and of figures of all cases in Markdown. With --page, \
-    writes them into a page, between\nthe lines <!-- lab:begin --> and <!-- lab:end -->.\n\n\
+    writes them into a page, between\nthe lines <!-- lab:begin --> and <!-- lab:end -->; sections of other runs stay \
+    there.\n\n\
     Examples:\n  weir lab tables results/*\n  weir lab tables --page docs/performance.md --charts docs/performance results/*"
 )]
 pub(crate) struct Args {
@@ -22,7 +23,8 @@ pub(crate) struct Args {
     /// Page with marks, between which the tables are written
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Folder for SVG charts of the ratios, which the page shows: one for each run, and overview.svg
+    /// Folder for SVG charts of the ratios, which the page shows: one for each run, and overview.svg if the runs are
+    /// all of the page
     #[arg(long, value_name = "FOLDER", requires = "page")]
     charts: Option<PathBuf>,
 }
@@ -32,30 +34,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runs =
         args.folders.iter().map(|folder| StoredRun::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<_> = runs.iter().map(|stored| (&stored.run, &stored.summary)).collect();
-    let Some(page) = &args.page else {
-        output::line(&markdown::tables(&runs, &Charts::default()));
+    let Some(path) = &args.page else {
+        output::line(&markdown::tables(&runs));
         return Ok(Exit::Success);
     };
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let charts = match &args.charts {
-        Some(folder) => charts(&runs, folder, page)?,
+        Some(folder) => charts(&runs, folder, path, page::has_others(&text, &runs))?,
         None => Charts::default(),
     };
-    let tables = markdown::tables(&runs, &charts);
-    let text = std::fs::read_to_string(page).with_context(|| page.display().to_string())?;
-    let Some(text) = markdown::replaced(&text, &tables) else {
-        bail!(
-            "{}: the lines {} and {} are missing",
-            page.display(),
-            markdown::BEGIN,
-            markdown::END
-        );
+    let Some(text) = page::updated(&text, &runs, &charts) else {
+        bail!("{}: the lines {} and {} are missing", path.display(), page::BEGIN, page::END);
     };
-    std::fs::write(page, text).with_context(|| page.display().to_string())?;
+    std::fs::write(path, text).with_context(|| path.display().to_string())?;
     Ok(Exit::Success)
 }
 
-/// Draws the charts of the runs. Returns their addresses, relative to the page.
-fn charts(runs: &[(&Run, &Summary)], folder: &Path, page: &Path) -> anyhow::Result<Charts> {
+/// Draws the charts of the runs, and that of all if they are all of the page. Returns their addresses, relative to
+/// the page.
+fn charts(
+    runs: &[(&Run, &Summary)],
+    folder: &Path,
+    page: &Path,
+    has_others: bool,
+) -> anyhow::Result<Charts> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let write = |name: &str, svg: Option<String>| -> anyhow::Result<Option<String>> {
         let Some(svg) = svg else { return Ok(None) };
@@ -67,8 +69,8 @@ fn charts(runs: &[(&Run, &Summary)], folder: &Path, page: &Path) -> anyhow::Resu
         Ok(Some(address.to_string_lossy().into_owned()))
     };
     let bars = runs.iter().flat_map(|(_, summary)| &summary.bars);
-    let mut charts =
-        Charts { overview: write("overview", overview_chart(bars))?, ..Charts::default() };
+    let overview = if has_others { None } else { overview_chart(bars) };
+    let mut charts = Charts { overview: write("overview", overview)?, ..Charts::default() };
     for (run, summary) in runs {
         let address = write(&run.name, bar_chart(&run.name, &summary.bars))?;
         charts.runs.extend(address.map(|address| (run.name.clone(), address)));
