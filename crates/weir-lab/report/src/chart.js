@@ -71,6 +71,13 @@ function options(figure, show, more) {
   };
 }
 
+/** Positions of values without neighbours: a line does not show these. */
+function isolated(u, series) {
+  const values = u.data[series];
+  const is = (at) => values[at] !== null && values[at] !== undefined;
+  return values.map((value, at) => at).filter((at) => is(at) && !is(at - 1) && !is(at + 1));
+}
+
 /**
  * Draws lines over time. `lines` are {name, values, color, dash?, fill?}; those without any value are
  * left out, and a chart without lines is not drawn. `more` has `log` for a logarithmic axis, `wide`
@@ -84,7 +91,7 @@ function timeChart(parent, key, title, unit, time, lines, show, more) {
   const value = (u, found) => show(found);
   const series = lines.map((line) => ({
     label: line.name, stroke: color(line.color), width: 1.75, dash: line.dash, value,
-    fill: line.fill ? color(line.color) + "33" : undefined, points: { show: time.length < 40 },
+    fill: line.fill ? color(line.color) + "33" : undefined, points: { show: time.length < 40, filter: (u, at, show) => (show ? null : isolated(u, at)) },
   }));
   const low = (values) => Math.min(...values.flat().filter((found) => found > 0));
   const shown = log ? lines.map((line) => line.values.map((found) => (found > 0 ? found : null))) : lines.map((line) => line.values);

@@ -55,7 +55,10 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
     let trend = warm_up_trend(per_second);
     let mut remarks = Vec::new();
     if measured.is_empty() {
-        remarks.push(format!("the run is shorter than the cut of {cut} s"));
+        remarks.push(match cut {
+            0 => "the run has no complete second".to_owned(),
+            cut => format!("the run is shorter than the cut of {cut} s"),
+        });
     }
     match mser {
         Some(found) if !found.settled => {
@@ -170,6 +173,7 @@ mod tests {
         let nothing = evaluate(&run(0, 5), 10);
         assert_eq!(nothing.throughput, None);
         assert!(nothing.remarks[0].contains("shorter than the cut"));
+        assert_eq!(evaluate(&[], 0).remarks, ["the run has no complete second"]);
         assert_eq!(evaluate(&run(0, 3), 0).windows.len(), 3);
     }
 }

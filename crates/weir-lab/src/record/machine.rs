@@ -1,11 +1,11 @@
 //! What the machine did to the thread of a loop: waits for a core, and steps of the clock.
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::ClockId;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime};
 
-/// Nanoseconds in a second.
-const NANOS: i128 = 1_000_000_000;
 /// Attempts to read both clocks without an interruption in between.
 const ATTEMPTS: usize = 5;
 /// Longest interruption between two readings of the same pair of clocks, in nanoseconds.
@@ -91,16 +91,24 @@ fn offset(clock: impl Fn(ClockId) -> i128) -> Option<i128> {
     })
 }
 
+/// Nanoseconds since the start of the process, or of the wall clock since 1970. The standard library asks that of C,
+/// for which tests can set the clock.
 fn clock(id: ClockId) -> i128 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(id);
-    i128::from(tv_sec) * NANOS + i128::from(tv_nsec)
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+    match id {
+        ClockId::Realtime => match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => nanos(since),
+            Err(before) => -nanos(before.duration()),
+        },
+        _ => nanos(START.elapsed()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn a_thread_that_shares_its_core_waits_for_it() {

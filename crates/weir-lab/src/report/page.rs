@@ -88,7 +88,7 @@ fn header(stored: &StoredRun) -> Markup {
             div {
                 p.over { "weir lab report" }
                 h1 { (run.name) " " (tables::badge(summary.verdict)) }
-                p.sub { (run.target) " · " (run.started) }
+                p.sub { @if !run.target.is_empty() { (run.target) " · " } (run.started) }
             }
             button id="theme" type="button" hidden { "Theme" }
         }

@@ -1,7 +1,7 @@
 //! The result in one sentence.
 
 use super::html::{number, time};
-use crate::results::{Cell, Summary};
+use crate::results::{BarOutcome, Cell, Summary};
 use crate::verdict::Verdict;
 
 /// What was found, for readers who read nothing else.
@@ -13,6 +13,9 @@ pub(super) fn sentence(summary: &Summary) -> String {
             "Everything works, but the run was too short for figures that could be published. {}",
             figures(summary)
         ),
+        Verdict::Fail if summary.bars.iter().any(|bar| bar.outcome == BarOutcome::Missed) => {
+            format!("Valid, but {reason}.")
+        }
         Verdict::Fail => format!("A threshold was broken: {reason}."),
         Verdict::Invalid => format!("These figures must not be used: {reason}."),
         Verdict::Unstable => {
@@ -61,6 +64,7 @@ fn figures(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::figures::{LabelFigures, Times};
+    use crate::results::BarResult;
 
     fn cell(name: &str, rate: f64) -> Cell {
         let response = Times { p99: 3.25, ..Times::default() };
@@ -95,5 +99,11 @@ mod tests {
             sentence(&summary),
             "These figures must not be used: the generator was saturated."
         );
+        summary.verdict = Verdict::Fail;
+        summary.reasons = vec!["rate of a >= b is missed: 0.8".to_owned()];
+        assert_eq!(sentence(&summary), "A threshold was broken: rate of a >= b is missed: 0.8.");
+        let bar = BarResult { outcome: BarOutcome::Missed, ..BarResult::default() };
+        summary.bars = vec![bar];
+        assert_eq!(sentence(&summary), "Valid, but rate of a >= b is missed: 0.8.");
     }
 }

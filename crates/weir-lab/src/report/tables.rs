@@ -87,11 +87,12 @@ fn of_samples(cell: &Cell, show: fn(&LabelFigures) -> String) -> Markup {
 
 fn published_figures(summary: &Summary, cell: &Cell) -> Markup {
     html! {
-        @for (at, figure) in cell.published.iter().enumerate() {
-            @if at > 0 { br; }
+        @for figure in &cell.published {
+            div.figure-of-others {
             span title=(figure.source) { (figure.name()) " " (figure.show(figure.value)) }
             @if let Some(measured) = figure.measured(summary, cell) {
                 " " small { "(measured: " (figure.show(measured)) ")" }
+            }
             }
         }
     }
