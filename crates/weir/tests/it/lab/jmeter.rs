@@ -8,6 +8,7 @@ mod control;
 mod corpus;
 mod elements;
 mod files;
+mod flow_control;
 mod http;
 mod keystores;
 mod managers;
