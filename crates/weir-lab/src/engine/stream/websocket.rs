@@ -62,9 +62,12 @@ impl User {
         for _ in 0..repeat {
             for exchange in exchanges {
                 if let Some(pause) = &exchange.pause {
-                    let length = self.pause_millis(pause).max(0.0) * NANOS_PER_MILLI;
-                    let until = self.now.saturating_add(length as u64);
-                    self.within(events, until, std::future::pending::<()>()).await;
+                    let length = (self.pause_millis(pause).max(0.0) * NANOS_PER_MILLI) as u64;
+                    // Without a timer if there is nothing to wait for.
+                    if length > 0 {
+                        let until = self.now.saturating_add(length);
+                        self.within(events, until, std::future::pending::<()>()).await;
+                    }
                 }
                 if self.must_end() {
                     return self.close(events, socket, sum).await;
