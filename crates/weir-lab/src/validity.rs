@@ -18,7 +18,7 @@ const MIN_CPU_WINDOW: Duration = Duration::from_millis(100);
 const SATURATED_CPU: f64 = 0.95;
 /// Largest share of stalled time of the generator.
 const MAX_STALLED_SHARE: f64 = 0.05;
-/// Largest share of the mean response time by which waits of the generator for a core may delay
+/// Largest share of the mean response time by which waits of generator or server for a core may delay
 /// responses.
 const MAX_DELAYED_SHARE: f64 = 0.10;
 /// Cores used by other processes of the machine, besides generator and server, from which on these
@@ -75,6 +75,8 @@ pub struct Evidence {
     pub clock_step: Duration,
     /// CPU of the busiest thread of the server, if observed.
     pub server: Option<f64>,
+    /// Threads of the server that waited for a core because of other processes, on average.
+    pub server_waiting: f64,
     /// Share of the host's time taken by its hypervisor.
     pub steal: f64,
     /// Queues were not empty before the round.
@@ -127,6 +129,17 @@ pub enum Violation {
         seconds: f64,
         /// Seconds of the window.
         of: f64,
+        /// Mean delay of a response in milliseconds.
+        delay_ms: f64,
+    },
+    /// Other processes took the cores of the server.
+    #[error(
+        "other processes took the cores: {threads:.2} threads of the server waited for one on average, which delays \
+        responses by about {delay_ms:.2} ms"
+    )]
+    StarvedServer {
+        /// Waiting threads.
+        threads: f64,
         /// Mean delay of a response in milliseconds.
         delay_ms: f64,
     },
@@ -233,7 +246,8 @@ impl Violation {
     /// Whether the generator, an agent or the machine influenced the figures, not the server.
     #[must_use]
     pub fn is_outside_server(&self) -> bool {
-        self.is_of_generator() || matches!(self, Self::Steal { .. } | Self::Agent { .. })
+        let is_of_machine = matches!(self, Self::Steal { .. } | Self::StarvedServer { .. });
+        self.is_of_generator() || is_of_machine || matches!(self, Self::Agent { .. })
     }
 }
 
@@ -300,6 +314,14 @@ pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
         let delay = mean_delay(evidence);
         let starved = disturbed && delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
         check(starved, Violation::Starved { seconds, of, delay_ms: delay * 1e3 });
+        // As many requests are delayed at a time as threads wait (Little's law). Threads that no request waits for
+        // count as well, so that the delay is an upper bound.
+        let threads = evidence.server_waiting;
+        let disturbed = evidence.others.is_some_and(|cores| cores >= MIN_OTHER_CORES);
+        let delay = threads / throughput.max(f64::MIN_POSITIVE);
+        let is_long = delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
+        let starved = disturbed && throughput > 0.0 && is_long;
+        check(starved, Violation::StarvedServer { threads, delay_ms: delay * 1e3 });
         let seconds = evidence.clock_step.as_secs_f64();
         check(evidence.clock_step > MAX_CLOCK_STEP, Violation::ClockStep { seconds });
         check(evidence.steal > MAX_STEAL_SHARE, Violation::Steal { share: evidence.steal });
@@ -409,6 +431,21 @@ mod tests {
         };
         assert_eq!(waits(3_600), ["starved"], "0.18 ms, and 0.03 ms during waits");
         assert!(waits(2_800).is_empty());
+    }
+
+    #[test]
+    fn a_server_without_cores_is_starved() {
+        // Two of 1,000 requests a second are in flight.
+        let waiting = |threads, others| {
+            kinds(|e| {
+                (e.server_waiting, e.others) = (threads, others);
+                e.mean = Duration::from_millis(2);
+            })
+        };
+        assert_eq!(waiting(0.21, Some(0.3)), ["starved-server"]);
+        assert!(waiting(0.19, Some(0.3)).is_empty());
+        assert!(waiting(1.9, Some(0.29)).is_empty(), "by itself and the generator");
+        assert!(waiting(1.9, None).is_empty(), "another machine");
     }
 
     #[test]

@@ -404,6 +404,7 @@ impl Progress {
         Evidence {
             server: observed.busiest(),
             others: observed.others(total.generator_cpu()),
+            server_waiting: observed.waiting_for_others(total.generator_cpu()),
             steal: if observed.host > 0.0 { observed.steal / observed.host } else { 0.0 },
             ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.allowed_lag))
         }

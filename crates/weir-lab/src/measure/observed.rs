@@ -9,6 +9,8 @@ pub(super) struct ObservedLoad {
     pub(super) server: f64,
     pub(super) busiest: f64,
     pub(super) cpu: f64,
+    /// Seconds that threads of the server waited for a core.
+    waited: f64,
     pub(super) memory: u64,
     pub(super) descriptors: u64,
     pub(super) host: f64,
@@ -44,6 +46,7 @@ impl ObservedLoad {
             self.server += time;
             self.busiest += time * row.busiest_thread.unwrap_or_default();
             self.cpu += time * cpu;
+            self.waited += time * row.waiting_threads.unwrap_or_default();
             self.memory = self.memory.max(row.memory.unwrap_or_default());
             self.descriptors = self.descriptors.max(row.descriptors.unwrap_or_default());
         }
@@ -59,6 +62,7 @@ impl ObservedLoad {
         self.server += other.server;
         self.busiest += other.busiest;
         self.cpu += other.cpu;
+        self.waited += other.waited;
         self.memory = self.memory.max(other.memory);
         self.descriptors = self.descriptors.max(other.descriptors);
         self.host += other.host;
@@ -80,6 +84,17 @@ impl ObservedLoad {
     pub(super) fn others(&self, generator: f64) -> Option<f64> {
         let others = self.busy - self.watched - generator;
         (self.host > 0.0 && self.watched > 0.0).then(|| (others / self.host).max(0.0))
+    }
+
+    /// Threads of the server that waited for a core because of other processes, on average. Of all waits, others
+    /// cause a share as large as theirs of the machine's busy time: the rest is the server's own and the generator's.
+    pub(super) fn waiting_for_others(&self, generator: f64) -> f64 {
+        let others = self.others(generator).unwrap_or_default() * self.host;
+        if self.server > 0.0 && others > 0.0 {
+            self.waited / self.server * others / self.busy
+        } else {
+            0.0
+        }
     }
 
     /// CPU of the server's busiest thread, as a share of a core.

@@ -20,6 +20,8 @@ struct Measured {
     spoil: fn(&mut Interval),
     /// Share of the hypervisor.
     steal: f64,
+    /// Threads of the server that wait for a core; of the busy time of the machine, 0.8 are of others.
+    waiting: f64,
     conditions: RoundConditions,
 }
 
@@ -33,6 +35,7 @@ impl Default for Measured {
             rate: |_, _| 1000,
             spoil: |_| {},
             steal: 0.0,
+            waiting: 0.0,
             conditions: RoundConditions::default(),
         }
     }
@@ -68,7 +71,14 @@ fn measure(measured: &Measured) -> Cell {
                 steal: Some(measured.steal),
                 ..ServerRow::default()
             };
-            measurement.observe(vec![host]).expect("written");
+            let server = ServerRow {
+                subject: SERVER.to_owned(),
+                cpu: Some(0.2),
+                waiting_threads: Some(measured.waiting),
+                steal: None,
+                ..host.clone()
+            };
+            measurement.observe(vec![host, server]).expect("written");
         }
         measurement.end_round(measured.conditions.clone()).expect("written");
     }
@@ -145,6 +155,12 @@ fn of_generator() -> Vec<Spoilt> {
             },
             Invalid,
             "sent late",
+        ),
+        (
+            "starved server",
+            Measured { waiting: 0.3, ..plain() },
+            Invalid,
+            "0.24 threads of the server waited for one on average, which delays responses by about 0.24 ms",
         ),
         ("hypervisor", Measured { steal: 0.2, ..plain() }, Invalid, "the hypervisor took"),
     ]
@@ -289,6 +305,7 @@ fn clean_measurements_pass() {
         ("constant users", plain()),
         ("constant users, cut", fixed()),
         ("constant users, noise", Measured { rate: noise, ..fixed() }),
+        ("server that waits for itself and the generator", Measured { waiting: 0.2, ..plain() }),
         ("slow server", Measured { rate: |_, _| 20, ..fixed() }),
         ("fast server", Measured { rate: |_, _| 50_000, ..fixed() }),
         (

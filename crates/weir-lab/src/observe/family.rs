@@ -7,13 +7,16 @@ use procfs::process::{Process, Stat, all_processes};
 use std::time::Duration;
 
 /// Ids of these processes, of their descendants, and of the members of their process groups: a
-/// daemon's parent is another process.
+/// daemon's parent is another process. A Lab that one of them has started is not part of them.
 pub(super) fn family(roots: &[i32]) -> Vec<i32> {
     if roots.is_empty() {
         return Vec::new();
     }
     let stats = all_processes().into_iter().flatten().flatten();
-    let mut others: Vec<Stat> = stats.filter_map(|process| process.stat().ok()).collect();
+    let lab = std::process::id().cast_signed();
+    let is_candidate = |stat: &Stat| stat.pid != lab || roots.contains(&lab);
+    let mut others: Vec<Stat> =
+        stats.filter_map(|process| process.stat().ok()).filter(is_candidate).collect();
     let mut found = Vec::new();
     let is_root = |stat: &Stat| roots.contains(&stat.pid) || roots.contains(&stat.pgrp);
     found.extend(others.extract_if(.., |stat| is_root(stat)).map(|stat| stat.pid));

@@ -17,12 +17,21 @@ pub struct Processes {
 /// A reading of the processes.
 #[derive(Debug, Default)]
 struct Reading {
-    /// Ticks of each thread, by its id.
-    threads: HashMap<i32, u64>,
+    /// Each thread by its id.
+    threads: HashMap<i32, ThreadTime>,
     /// Ticks of all processes; ended threads and ended child processes are included.
     ticks: u64,
     switches: u64,
     preempted: u64,
+}
+
+/// Times of a thread since its start.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThreadTime {
+    /// CPU time in ticks.
+    ticks: u64,
+    /// Nanoseconds that it could have run and waited for a core.
+    waited: u64,
 }
 
 impl Processes {
@@ -67,7 +76,9 @@ impl Processes {
 impl Reading {
     fn add(&mut self, task: &Task) {
         if let Ok(stat) = task.stat() {
-            self.threads.insert(task.tid, stat.utime + stat.stime);
+            let waited = task.schedstat().map_or(0, |times| times.run_delay);
+            let time = ThreadTime { ticks: stat.utime + stat.stime, waited };
+            self.threads.insert(task.tid, time);
         }
         if let Ok(status) = task.status() {
             self.switches += status.voluntary_ctxt_switches.unwrap_or(0);
@@ -82,10 +93,14 @@ impl Reading {
         let tick = procfs::ticks_per_second() as f64;
         let since = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         row.cpu = Some(since(self.ticks, before.ticks) / tick);
-        let busiest = self.threads.iter().map(|(tid, ticks)| {
-            ticks.saturating_sub(before.threads.get(tid).copied().unwrap_or(0))
-        });
-        row.busiest_thread = Some(busiest.max().unwrap_or(0) as f64 / seconds / tick);
+        let (mut busiest, mut waited) = (0, 0);
+        for (tid, thread) in &self.threads {
+            let then = before.threads.get(tid).copied().unwrap_or_default();
+            busiest = busiest.max(thread.ticks.saturating_sub(then.ticks));
+            waited += thread.waited.saturating_sub(then.waited);
+        }
+        row.busiest_thread = Some(busiest as f64 / seconds / tick);
+        row.waiting_threads = Some(waited as f64 / 1e9 / seconds);
         row.switches = Some(since(self.switches, before.switches));
         row.preempted = Some(since(self.preempted, before.preempted));
     }

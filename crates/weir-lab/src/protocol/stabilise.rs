@@ -310,11 +310,25 @@ impl Stabilise {
         violation.map_or_else(|| "no request got a response".to_owned(), ToString::to_string)
     }
 
+    /// Variation of the last valid rounds, whatever their length.
+    fn recent_variation(&self) -> f64 {
+        let valid = self.log.iter().filter(|entry| entry.used != RoundUse::Invalid);
+        let recent: Vec<f64> =
+            valid.rev().take(2 * self.rules.rounds).map(|entry| entry.throughput).collect();
+        local_variation(&recent).unwrap_or_default()
+    }
+
     fn why_unstable(&self) -> String {
         let values = self.throughputs(2 * self.rules.rounds);
         let all = self.log.len();
         if values.len() < 2 * self.rules.rounds {
-            return format!("not stable after {all} rounds: too few of them are long enough");
+            return format!(
+                "not stable after {all} rounds: they vary by {:.1} %; {} of them are valid and have the last length, {} \
+                 are needed",
+                100.0 * self.recent_variation(),
+                self.counted.len(),
+                2 * self.rules.rounds,
+            );
         }
         let (before, after) = values.split_at(self.rules.rounds);
         let change = equivalence(before, after, self.rules.margin, self.rules.alpha);

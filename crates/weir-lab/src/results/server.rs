@@ -13,6 +13,8 @@ pub struct ServerRow {
     pub cpu: Option<f64>,
     /// CPU of its busiest thread, as a share of a core.
     pub busiest_thread: Option<f64>,
+    /// Threads that could have run and waited for a core, on average.
+    pub waiting_threads: Option<f64>,
     /// Bytes of resident memory (of the host: in use).
     pub memory: Option<u64>,
     /// Open descriptors.

@@ -1,6 +1,7 @@
 //! The Lab's commands.
 
 mod agents;
+mod busy;
 mod capacity;
 mod comparison;
 mod contenders;

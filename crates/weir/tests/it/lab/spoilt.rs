@@ -2,11 +2,12 @@
 //! and clean ones that pass. All of them, with `LAB_VERDICTS=all` (`make soak`), take six minutes of a quiet
 //! machine; tests run those by responses, which other programs do not change.
 
+use super::busy::Busy;
 use super::target::{Response, Target};
 use crate::harness::{eventually, weir};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -59,26 +60,6 @@ fn during(target: &Target, more: &str, command: &[&str], happens: impl FnOnce(Pi
     eventually("it has begun", || target.requests() >= 100);
     happens(Pid::from_child(&child));
     child.wait_with_output().unwrap()
-}
-
-/// Processes that take every core, until dropped.
-struct Busy(Vec<Child>);
-
-impl Busy {
-    fn start() -> Self {
-        let cores = std::thread::available_parallelism().unwrap().get();
-        let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        Self((0..4 * cores).map(|_| busy()).collect())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 fn starved() -> Output {

@@ -1,9 +1,10 @@
 //! Measurements that are spoilt have a verdict that says so.
 
+use super::busy::Busy;
 use super::target::{Response, Target};
 use crate::harness::weir;
 use std::net::TcpListener;
-use std::process::{Child, Command, Output};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 fn text(output: &Output) -> String {
@@ -15,15 +16,9 @@ fn a_generator_whose_cores_are_taken_is_starved() {
     let target = Target::start(|_, _| Response::Text(Duration::ZERO, "well".to_owned()));
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://{}/", target.addr);
-    let cores = std::thread::available_parallelism().unwrap().get();
-    // In processes of their own: the process of the target is the server's.
-    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let mut others: Vec<Child> = (0..4 * cores).map(|_| busy()).collect();
+    let busy = Busy::start();
     let output = weir(dir.path(), &["lab", "hit", "-c", "4", "-d", "3s", &url]);
-    for other in &mut others {
-        other.kill().unwrap();
-        other.wait().unwrap();
-    }
+    drop(busy);
     let text = text(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     assert!(text.contains("INVALID") && text.contains("took the cores"), "{text}");
