@@ -35,7 +35,7 @@ impl Certificates {
     }
 
     /// The alias that the variables of a user have.
-    pub(super) fn alias<'v>(&self, values: &'v Values) -> Option<&'v str> {
+    fn alias<'v>(&self, values: &'v Values) -> Option<&'v str> {
         values.get(self.keystore.alias?).filter(|alias| !alias.is_empty())
     }
 
@@ -91,8 +91,9 @@ impl Choice {
         Self { certificates, handshake: Mutex::default() }
     }
 
-    /// Starts a handshake.
-    pub(super) fn start(&self, alias: Option<&str>) {
+    /// Starts a handshake of a user with these values.
+    pub(super) fn start(&self, values: Option<&Values>) {
+        let alias = values.and_then(|values| self.certificates.alias(values));
         *self.handshake() = Handshake { alias: alias.map(str::to_owned), fault: None };
     }
 

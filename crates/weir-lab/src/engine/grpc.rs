@@ -10,7 +10,6 @@ use super::plan::PreparedRequest;
 use super::request_error::RequestError;
 use super::send::{Destination, ExchangeTotals};
 use super::stream::Messages;
-use super::tls::UserTls;
 use super::user::User;
 use crate::grpc::Status;
 use crate::program::{CheckKind, GrpcCall, Label, Request, Stream, StreamKind};
@@ -108,8 +107,7 @@ impl User {
         let (before, request) = (events.now(), &prepared.request);
         let how = (true, request.timeouts);
         let to = (&**origin, true);
-        let tls = &events.common.tls;
-        let tls = UserTls::prepare(&mut self.tls, tls, tls.alias(&self.values), to)?;
+        let tls = events.common.tls.prepare(&mut self.tls, Some(&self.values), to)?;
         let opened = Connection::open(events, origin, &request.client, how, tls).await;
         sum.connect += events.now() - before;
         Ok((self.connections.insert(origin.clone(), true, opened?), true))

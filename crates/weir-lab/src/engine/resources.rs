@@ -62,8 +62,23 @@ impl Page<'_> {
 }
 
 impl User {
-    /// Requests the resources of the last response and adds their figures. Returns the kind of a failure.
+    /// Requests the resources of the last response and adds their figures, if the request has this option and its
+    /// status is good. Returns the kind of a failure.
     pub(super) async fn load_resources(
+        &mut self,
+        events: &Loop,
+        prepared: &PreparedRequest,
+        sum: &mut ExchangeTotals,
+    ) -> Option<ErrorKind> {
+        let resources = prepared.request.client.resources.as_ref()?;
+        if !(200..400).contains(&sum.status) {
+            return None;
+        }
+        // Boxed: rare, and otherwise part of the memory of every user.
+        Box::pin(self.load_all(events, prepared, resources, sum)).await
+    }
+
+    async fn load_all(
         &mut self,
         events: &Loop,
         prepared: &PreparedRequest,

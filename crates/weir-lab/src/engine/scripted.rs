@@ -35,10 +35,7 @@ impl User {
             Some(Ok(changed)) => changed,
             Some(Err(_)) | None => prepared,
         };
-        let label = match &prepared.request.name {
-            None => prepared.request.label,
-            Some(name) => self.label(name, false),
-        };
+        let label = self.request_label(prepared);
         let start = self.now;
         let intended = self.intended.take().unwrap_or(start);
         let mut sum = ExchangeTotals::default();
@@ -57,12 +54,9 @@ impl User {
             Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
             Err(fault) => Err(fault),
         };
-        let resources = prepared.request.client.resources.as_ref();
-        let failed = match resources.filter(|_| sent.is_ok() && (200..400).contains(&sum.status)) {
-            Some(resources) => {
-                Box::pin(self.load_resources(events, prepared, resources, &mut sum)).await
-            }
-            None => None,
+        let failed = match sent {
+            Ok(()) => self.load_resources(events, prepared, &mut sum).await,
+            Err(_) => None,
         };
         if sent.is_err() {
             sum.end = events.now();

@@ -9,7 +9,6 @@ use super::grpc;
 use super::http1::{CapturedResponse, ExchangeOptions};
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
-use super::tls::UserTls;
 use super::uri::resolve;
 use super::user::{User, add_sample};
 use crate::grpc::Status;
@@ -81,10 +80,7 @@ impl User {
     /// Executes a request, with a stream of messages if `STREAM`.
     pub(super) async fn sample<const STREAM: bool>(&mut self, events: &Loop, at: usize) -> bool {
         let prepared = &events.common.plan.requests[at];
-        let label = match &prepared.request.name {
-            None => prepared.request.label,
-            Some(name) => self.label(name, false),
-        };
+        let label = self.request_label(prepared);
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
         let intended = match self.intended.take() {
@@ -115,13 +111,9 @@ impl User {
             Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
             Err(fault) => Err(fault),
         };
-        let resources = prepared.request.client.resources.as_ref();
-        let failed = match resources.filter(|_| sent.is_ok() && (200..400).contains(&sum.status)) {
-            // Boxed: rare, and otherwise part of the memory of every user.
-            Some(resources) => {
-                Box::pin(self.load_resources(events, prepared, resources, &mut sum)).await
-            }
-            None => None,
+        let failed = match sent {
+            Ok(()) => self.load_resources(events, prepared, &mut sum).await,
+            Err(_) => None,
         };
         drop(flight);
         let mut judged = match &sent {
@@ -292,8 +284,7 @@ impl User {
                 let before = events.now();
                 let how = (request.http2, request.timeouts);
                 let to = (&**origin, request.http2);
-                let tls = &events.common.tls;
-                let tls = UserTls::prepare(&mut self.tls, tls, tls.alias(&self.values), to)?;
+                let tls = events.common.tls.prepare(&mut self.tls, Some(&self.values), to)?;
                 let opening = Connection::open(events, origin, &request.client, how, tls);
                 // Boxed: rare and large, and otherwise part of the memory of every user.
                 let opened = Box::pin(opening).await;

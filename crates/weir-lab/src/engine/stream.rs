@@ -10,7 +10,6 @@ use super::event_loop::Loop;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::send::{Destination, ExchangeTotals};
-use super::tls::UserTls;
 use super::user::User;
 use crate::program::{Label, StreamKind};
 use crate::record::Exchange;
@@ -112,8 +111,7 @@ impl User {
         let before = events.now();
         let how = (request.http2, timeouts);
         let to = (&**origin, request.http2);
-        let tls = &events.common.tls;
-        let tls = UserTls::prepare(&mut self.tls, tls, tls.alias(&self.values), to)?;
+        let tls = events.common.tls.prepare(&mut self.tls, Some(&self.values), to)?;
         let opened = Connection::open(events, origin, &request.client, how, tls).await;
         let start = events.now();
         sum.connect += start - before;

@@ -37,9 +37,37 @@ impl Tls {
         }
     }
 
-    /// The alias of a user's certificate, if a variable has it.
-    pub(super) fn alias<'v>(&self, values: &'v Values) -> Option<&'v str> {
-        self.certificates.as_deref()?.alias(values)
+    /// Prepares the handshake with an origin; `None` if it has no TLS. `user` is kept with the user, whose variables
+    /// may choose the certificate.
+    pub(super) fn prepare<'u>(
+        &self,
+        user: &'u mut Option<Box<UserTls>>,
+        values: Option<&Values>,
+        (origin, http2): (&Origin, bool),
+    ) -> Result<Option<Handshake<'u>>, RequestError> {
+        if !origin.tls {
+            return Ok(None);
+        }
+        let name = self.server_name(&origin.host)?;
+        // The server may have a session of a handshake without its certificate, which must not be resumed.
+        let kept = user.take().filter(|own| own.fault().is_none());
+        let own = user.insert(kept.unwrap_or_else(|| Box::new(UserTls::new(self))));
+        if let Some(choice) = &own.choice {
+            choice.start(values);
+        }
+        let connector = match &mut own.connectors[usize::from(http2)] {
+            Some(connector) => connector,
+            none => {
+                let mut config = self.config()?;
+                config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
+                config.resumption = own.sessions.clone();
+                if let Some(choice) = &own.choice {
+                    config.client_auth_cert_resolver = choice.clone();
+                }
+                none.insert(TlsConnector::from(Arc::new(config)))
+            }
+        };
+        Ok(Some(Handshake { connector, name, choice: own.choice.as_deref() }))
     }
 
     /// Without sessions and protocols.
@@ -74,39 +102,6 @@ pub(super) struct Handshake<'u> {
 }
 
 impl UserTls {
-    /// Prepares the handshake with an origin; `None` if it has no TLS. `kept` is that of the user, who presents
-    /// the certificate with an alias.
-    pub(super) fn prepare<'u>(
-        kept: &'u mut Option<Box<Self>>,
-        tls: &Tls,
-        alias: Option<&str>,
-        (origin, http2): (&Origin, bool),
-    ) -> Result<Option<Handshake<'u>>, RequestError> {
-        if !origin.tls {
-            return Ok(None);
-        }
-        let name = tls.server_name(&origin.host)?;
-        // The server may have a session of a handshake without its certificate, which must not be resumed.
-        let own = kept.take().filter(|own| own.fault().is_none());
-        let own = kept.insert(own.unwrap_or_else(|| Box::new(Self::new(tls))));
-        if let Some(choice) = &own.choice {
-            choice.start(alias);
-        }
-        let connector = match &mut own.connectors[usize::from(http2)] {
-            Some(connector) => connector,
-            none => {
-                let mut config = tls.config()?;
-                config.alpn_protocols = vec![if http2 { "h2" } else { "http/1.1" }.into()];
-                config.resumption = own.sessions.clone();
-                if let Some(choice) = &own.choice {
-                    config.client_auth_cert_resolver = choice.clone();
-                }
-                none.insert(TlsConnector::from(Arc::new(config)))
-            }
-        };
-        Ok(Some(Handshake { connector, name, choice: own.choice.as_deref() }))
-    }
-
     fn new(tls: &Tls) -> Self {
         let choice =
             tls.certificates.clone().map(|certificates| Arc::new(Choice::of(certificates)));

@@ -4,7 +4,7 @@ use crate::engine::EngineError;
 use crate::engine::connection::Connection;
 use crate::engine::http2::{self, Part};
 use crate::engine::request_error::RequestError;
-use crate::engine::tls::{Tls, UserTls};
+use crate::engine::tls::Tls;
 use crate::grpc::{
     Content, Decoder, Descriptors, Question, Reply, Request as ReflectionRequest, SERVICES, Status,
     frame, parts,
@@ -104,7 +104,7 @@ impl Reflection<'_> {
         let stream = TcpStream::connect((host, port)).await;
         let stream = stream.map_err(|error| unreachable(error.to_string()))?;
         let mut user = None;
-        let tls = UserTls::prepare(&mut user, self.tls, None, (self.origin, true));
+        let tls = self.tls.prepare(&mut user, None, (self.origin, true));
         let tls = tls.map_err(|fault| unreachable(fault.message))?;
         let opened = Connection::start(stream, tls, true).await;
         let mut connection = opened.map_err(|fault| unreachable(fault.message))?;

@@ -4,6 +4,7 @@ use super::script::Run;
 use super::transaction::add_sample;
 use super::{NANOS_PER_MILLI, User};
 use crate::engine::event_loop::Loop;
+use crate::engine::plan::PreparedRequest;
 use crate::engine::scripted::Seen;
 use crate::jvm::{self, Outcome as ScriptOutcome};
 use crate::program::{Dummy, Label, LocalKind, LocalSample, Response, ScriptId, Text};
@@ -50,6 +51,12 @@ impl User {
     pub(in crate::engine) fn label(&mut self, name: &Text, transaction: bool) -> Label {
         let name = name.render(&mut self.scope()).into_owned();
         self.events.label(&name, transaction)
+    }
+
+    /// The label of a request: its name may have variables.
+    pub(in crate::engine) fn request_label(&mut self, prepared: &PreparedRequest) -> Label {
+        let request = &prepared.request;
+        request.name.as_ref().map_or(request.label, |name| self.label(name, false))
     }
 
     /// Executes a sample without a request. Returns whether it succeeded.
