@@ -4,7 +4,7 @@ use super::arrivals::{self, Arrivals};
 use super::closed::{self, UserGroup, nanos};
 use super::event_loop::{Common, Loop};
 use super::{EngineError, Event, Options, Part};
-use crate::program::{Executor, Phase, Program, Values};
+use crate::program::{Executor, Phase, Program, Users, Values};
 use crate::record::{Interval, Recorder, Sink};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,7 +36,11 @@ impl Batch {
             if let Executor::UsersAtStart(texts) = executor {
                 let program = &common.plan.program;
                 let mut values = Values::new(program, &common.state, *index, 0, common.seed);
-                *executor = Executor::Users(texts.evaluate(&mut common.scope(&mut values)));
+                let users = texts.evaluate(&mut common.scope(&mut values));
+                *executor = Executor::Users(users.unwrap_or_else(|why| {
+                    common.fail(why);
+                    Users { users: 0, ramp: Duration::ZERO, iterations: None, duration: None }
+                }));
             }
         }
         batch

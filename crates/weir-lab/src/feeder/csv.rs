@@ -11,8 +11,8 @@ pub struct CsvFile {
     pub path: PathBuf,
     /// Names of the columns; if empty, the first line has the names.
     pub columns: Vec<String>,
-    /// The delimiter.
-    pub delimiter: char,
+    /// The delimiter of values. Of quoted values only its first character counts, as in JMeter.
+    pub delimiter: String,
     /// Values may be quoted.
     pub quoted: bool,
     /// The first line is a header and is skipped.
@@ -25,7 +25,7 @@ impl CsvFile {
         Self {
             path: path.into(),
             columns: Vec::new(),
-            delimiter: ',',
+            delimiter: ",".to_owned(),
             quoted: true,
             skip_first: false,
         }
@@ -72,12 +72,13 @@ impl CsvFile {
     }
 
     fn without_quotes(&self, text: &str) -> Vec<Vec<Box<str>>> {
-        let row = |line: &str| line.split(self.delimiter).map(Box::from).collect();
+        let row = |line: &str| line.split(self.delimiter.as_str()).map(Box::from).collect();
         text.lines().take(MAX_ROWS + 2).map(row).collect()
     }
 
     fn with_quotes(&self, text: &str) -> Result<Vec<Vec<Box<str>>>, FeederError> {
         let mut rows = Vec::new();
+        let delimiter = self.delimiter.chars().next().unwrap_or(',');
         let mut rest = Cursor { text, line: 1 };
         while !rest.text.is_empty() && rows.len() < MAX_ROWS + 2 {
             let line = rest.line;
@@ -86,7 +87,7 @@ impl CsvFile {
                 line,
                 reason: reason.to_owned(),
             };
-            rows.push(rest.record(self.delimiter).map_err(fault)?);
+            rows.push(rest.record(delimiter).map_err(fault)?);
         }
         Ok(rows)
     }

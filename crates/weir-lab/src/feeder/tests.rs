@@ -31,7 +31,7 @@ fn rows_of_a_file_with_a_head() {
 fn rows_of_jmeters_files() {
     let tabs = |csv: &mut CsvFile| {
         csv.columns = vec!["a".to_owned(), "b".to_owned()];
-        csv.delimiter = '\t';
+        csv.delimiter = "\t".to_owned();
         csv.quoted = false;
         csv.skip_first = true;
     };

@@ -73,6 +73,30 @@ pub(super) fn is_passive(element: &Element) -> bool {
         || !is_script && LISTENERS.iter().any(|end| class.ends_with(end))
 }
 
+/// Whether an element is a sampler, or an action in the place of one.
+fn is_sampler(element: &Element) -> bool {
+    matches!(
+        element.class.as_str(),
+        "HTTPSamplerProxy"
+            | "HTTPSampler"
+            | "HTTPSampler2"
+            | "DebugSampler"
+            | "DummySampler"
+            | "JSR223Sampler"
+            | "BeanShellSampler"
+            | "TestAction"
+    )
+}
+
+/// Whether an element without support is reported where its kind is read.
+fn is_reported(element: &Element) -> bool {
+    let class = element.class.as_str();
+    class.contains("PreProcessor")
+        || ["Timer", "Assertion", "Extractor", "PostProcessor"]
+            .iter()
+            .any(|end| class.ends_with(end))
+}
+
 impl Translation<'_> {
     /// The steps of a controller or thread group: actions at the start of each iteration, then its
     /// children. The innermost level of `scope` belongs to it.
@@ -94,6 +118,10 @@ impl Translation<'_> {
         steps: &mut Vec<Step>,
     ) {
         let inner = scope.with(&element.children);
+        if is_sampler(element) {
+            self.variables.sampler = Some(element.name.clone());
+            self.check_children(element);
+        }
         match element.class.as_str() {
             "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => {
                 self.scripted_sampler(element, &inner);
@@ -116,6 +144,16 @@ impl Translation<'_> {
             _ if self.controller(element, &inner, steps) => {}
             _ if is_passive(element) => {}
             _ => self.unsupported(element, "the Lab does not support this element"),
+        }
+        self.variables.sampler = None;
+    }
+
+    /// Reports the children of a sampler that nothing reads.
+    fn check_children(&mut self, sampler: &Element) {
+        for child in sampler.children.iter().filter(|child| child.enabled) {
+            if !is_passive(child) && !is_reported(child) {
+                self.unsupported(child, "the Lab does not support this element");
+            }
         }
     }
 
@@ -156,7 +194,7 @@ impl Translation<'_> {
                 "UserParameters" if element.is("UserParameters.per_iteration") => {
                     self.user_parameters(element, steps);
                 }
-                "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => {
+                _ if is_sampler(element) => {
                     let below: Vec<&Element> =
                         element.children.iter().filter(|child| child.enabled).collect();
                     self.steps_at_start(&below, steps);
@@ -172,7 +210,7 @@ impl Translation<'_> {
         // A pattern of Java's DecimalFormat. Only zeros with a prefix are supported.
         let digits = format.chars().rev().take_while(|c| *c == '0').count();
         let prefix = format[..format.len() - digits].to_owned();
-        if prefix.contains(['#', ',', '.', ';', '%', '\'']) {
+        if prefix.contains(['0', '#', ',', '.', ';', '%', '\'']) {
             let message = format!("the Lab does not support the counter format `{format}`");
             self.unsupported(element, &message);
         }
@@ -196,6 +234,9 @@ impl Translation<'_> {
         let name = self.fixed(element, "variableName");
         if !self.fixed(element, "outputFormat").is_empty() {
             self.unsupported(element, "the Lab does not support formats of random numbers");
+        }
+        if !self.fixed(element, "randomSeed").is_empty() {
+            self.unsupported(element, "the Lab does not support seeds of random numbers");
         }
         let function = Function::Random {
             min: or(self.property(element, "minimumValue"), "1"),

@@ -83,7 +83,7 @@ impl Expander<'_> {
 
     fn problem(&mut self, element: &Element, message: String) {
         let mut problem = Problem::new(element.line, message);
-        problem.element = format!("{} `{}`", element.tag, element.name);
+        problem.element = place(&self.files, element);
         self.problems.push(problem);
     }
 
@@ -149,6 +149,14 @@ impl Expander<'_> {
         let file = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
         roots.iter_mut().for_each(|root| root.set_file(file));
         Ok(roots)
+    }
+}
+
+/// An element in a message, with its file if that is an included one.
+pub(super) fn place(files: &[String], element: &Element) -> String {
+    match element.file.checked_sub(1).and_then(|at| files.get(at as usize)) {
+        Some(file) => format!("in `{file}`: {} `{}`", element.tag, element.name),
+        None => format!("{} `{}`", element.tag, element.name),
     }
 }
 

@@ -1,7 +1,7 @@
 //! JMeter functions. Constant results are computed when the plan is read.
 
 use super::scripts;
-use super::text::TextError;
+use super::text::{self, TextError};
 use super::variables::Variables;
 use crate::charset::Charset;
 use crate::feeder::CsvFile;
@@ -48,7 +48,7 @@ pub(super) fn variable_argument(function: &str, count: usize) -> Option<usize> {
 }
 
 /// Whether a function reads variables whose names it gets while the plan runs.
-pub(super) fn reads_names(function: &str, arguments: &[String]) -> bool {
+pub(super) fn reads_names(function: &str, arguments: &[&str]) -> bool {
     match function {
         "__V"
         | "__eval"
@@ -84,7 +84,15 @@ pub(super) fn call(
         _ => store_in,
     };
     let store_in = store_in.map(|variable| variables.variable(&variable));
-    if let Some(text) = call.constant(variables)? {
+    let constant = match name {
+        "__samplerName" => Some(sampler_name(variables)?),
+        _ => call.constant(variables)?,
+    };
+    if let Some(text) = constant {
+        if store_in.is_some() && text.as_fixed().is_none() {
+            let message = format!("the Lab does not store a name that changes, in `{name}`");
+            return Err(TextError::unsupported(message));
+        }
         if let Some(variable) = store_in {
             variables.program.initial.push((variable, text.clone()));
         }
@@ -135,6 +143,17 @@ pub(super) fn call(
     Ok(Text::from_parts([TextPart::Function { function: Box::new(function), store_in }]))
 }
 
+/// The name of the current sampler, evaluated.
+fn sampler_name(variables: &mut Variables<'_>) -> Result<Text, TextError> {
+    // Taken, so that the name does not refer to itself.
+    let name = variables.sampler.take().ok_or_else(|| {
+        TextError::unsupported("the Lab supports `__samplerName` only in samplers")
+    })?;
+    let text = text::parse(&name, variables);
+    variables.sampler = Some(name);
+    text
+}
+
 struct FunctionCall<'c> {
     name: &'c str,
     arguments: &'c [Text],
@@ -171,9 +190,6 @@ impl FunctionCall<'_> {
                 let default = self.fixed(2)?;
                 std::env::var(self.fixed(0)?).unwrap_or(default)
             }
-            "__samplerName" => variables.sampler.clone().ok_or_else(|| {
-                TextError::unsupported("the Lab supports `__samplerName` only in samplers")
-            })?,
             "__TestPlanName" if !variables.plan.is_empty() => variables.plan.clone(),
             _ => return Ok(None),
         })))
@@ -251,6 +267,9 @@ impl FunctionCall<'_> {
             locale => Err(unsupported(format!("the Lab has only English names, not `{locale}`"))),
         };
         match function {
+            JmeterFunction::Eval if first().contains("${__") => {
+                Err(unsupported("the Lab evaluates variables of a text, no functions".to_owned()))
+            }
             JmeterFunction::JavaScript => match script::unsupported_name(&first()) {
                 Some(name) => Err(unsupported(format!("scripts cannot use `{name}`"))),
                 None => Ok(()),
@@ -384,7 +403,7 @@ impl FunctionCall<'_> {
         }
         let csv = CsvFile {
             columns: vec![String::new(); MAX_COLUMNS],
-            delimiter,
+            delimiter: delimiter.to_string(),
             quoted: false,
             ..CsvFile::new(variables.folder.join(file))
         };

@@ -76,7 +76,6 @@ impl Translation<'_> {
         scope: &Scope<'_>,
         steps: &mut Vec<Step>,
     ) -> Option<Request> {
-        self.variables.sampler = Some(element.name.clone());
         let settings = Settings::new(element, scope);
         for found in scope.outer_first() {
             if found.class == UNSUPPORTED {

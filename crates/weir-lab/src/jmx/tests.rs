@@ -1,4 +1,5 @@
 mod control;
+mod exact;
 mod keystore;
 
 use super::*;

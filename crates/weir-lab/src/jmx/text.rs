@@ -9,6 +9,10 @@ use crate::program::{Text, TextPart};
 
 /// Deepest nesting of functions.
 const MAX_DEPTH: usize = 32;
+/// Deepest nesting of brackets, also of JSON and scripts, of a text in which names are searched.
+const MAX_NESTING: usize = 1000;
+/// Bytes of arguments in which names are searched.
+const MAX_ARGUMENTS_BYTES: usize = 64 * 1024;
 
 /// An invalid or unsupported text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,37 +47,53 @@ pub(super) fn parse(text: &str, variables: &mut Variables<'_>) -> Result<Text, T
 }
 
 /// A variable or function in a text.
-pub(super) struct Reference {
+pub(super) struct Reference<'t> {
     /// Its name.
-    pub(super) name: String,
+    pub(super) name: &'t str,
     /// The arguments of a function as written.
-    pub(super) arguments: Option<Vec<String>>,
+    pub(super) arguments: Option<Vec<&'t str>>,
 }
 
-/// All variables and functions in a text, also those in arguments.
-pub(super) fn references(text: &str) -> Vec<Reference> {
-    let reference = |(at, _): (usize, &str)| {
+/// All variables and functions in a text, also those in arguments. None of a text that is nested too deeply to be
+/// parsed: of each of its brackets the rest would be read.
+pub(super) fn references(text: &str) -> impl Iterator<Item = Reference<'_>> {
+    let reference = |(at, _): (usize, &'_ str)| {
         let rest = &text[at + 2..];
         let end = rest.find(['}', '(']).unwrap_or(rest.len());
         let name = rest[..end].trim();
         if !name.starts_with("__") || name.starts_with("__jm__") {
             let end = rest.find('}').unwrap_or(rest.len());
-            return Reference { name: rest[..end].to_owned(), arguments: None };
+            return Reference { name: &rest[..end], arguments: None };
         }
         let inside = rest.get(end..).and_then(|rest| rest.strip_prefix('('));
         let arguments = inside.map_or_else(Vec::new, arguments_of);
-        let arguments = arguments.into_iter().map(str::to_owned).collect();
-        Reference { name: name.to_owned(), arguments: Some(arguments) }
+        Reference { name, arguments: Some(arguments) }
     };
-    text.match_indices("${").map(reference).collect()
+    let text = if nesting(text) > MAX_NESTING { "" } else { text };
+    text.match_indices("${").map(reference)
 }
 
-/// Splits the arguments before the closing bracket.
+/// The largest number of curly brackets that are open at the same time.
+fn nesting(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for (_, found) in text.match_indices(['{', '}']) {
+        open = if found == "{" { open + 1 } else { open.saturating_sub(1) };
+        most = most.max(open);
+    }
+    most
+}
+
+/// Splits the arguments before the closing bracket. Without one, they end after [`MAX_ARGUMENTS_BYTES`]: a text of
+/// many unclosed brackets is not read to its end for each of them.
 fn arguments_of(text: &str) -> Vec<&str> {
     let (mut start, mut references, mut brackets) = (0, 0_usize, 0_usize);
     let mut arguments = Vec::new();
     let mut characters = text.char_indices().peekable();
     while let Some((at, character)) = characters.next() {
+        if at > MAX_ARGUMENTS_BYTES {
+            arguments.push(&text[start..at]);
+            return arguments;
+        }
         match character {
             '\\' => drop(characters.next()),
             '$' if matches!(characters.peek(), Some((_, '{'))) => references += 1,

@@ -17,6 +17,10 @@ pub(super) fn is_group(element: &Element) -> bool {
     element.class.ends_with("ThreadGroup")
 }
 
+/// A scheduler without an end.
+const NO_DURATION: &str = "`ThreadGroup.scheduler` is set and `ThreadGroup.duration` is no positive number of seconds: \
+                           JMeter stops the test";
+
 impl Translation<'_> {
     /// Translates a thread group. `siblings` are the elements of the plan that apply to the group.
     pub(super) fn group<'e>(&mut self, element: &'e Element, siblings: &[&'e Element]) {
@@ -32,7 +36,7 @@ impl Translation<'_> {
         };
         let Some(executor) = executor else { return };
         let delay = match is_classic && self.switch(element, "ThreadGroup.scheduler", false) {
-            true => self.seconds(element, "ThreadGroup.delay"),
+            true => self.delay(element),
             false => Duration::ZERO,
         };
         let on_error = match element.text("ThreadGroup.on_sample_error") {
@@ -68,15 +72,23 @@ impl Translation<'_> {
         });
     }
 
+    fn delay(&mut self, element: &Element) -> Duration {
+        let delay = self.number(element, "ThreadGroup.delay", 0);
+        let delay = u64::try_from(delay)
+            .map_err(|_| format!("`ThreadGroup.delay` is {delay}: JMeter stops the test"));
+        Duration::from_secs(self.valid(element, delay).unwrap_or(0))
+    }
+
     /// The users of a classic thread group. Numbers that change are evaluated when it starts.
     fn users(&mut self, element: &Element) -> Option<Executor> {
         let scheduled = self.switch(element, "ThreadGroup.scheduler", false);
         let users = self.property(element, "ThreadGroup.num_threads");
         let ramp = self.property(element, "ThreadGroup.ramp_time");
         let duration = self.property(element, "ThreadGroup.duration");
-        let duration = if scheduled { duration } else { Text::default() };
+        let duration = scheduled.then_some(duration);
         let (loops, forever) = self.loops(element);
-        if [&users, &ramp, &duration, &loops].iter().any(|text| text.as_fixed().is_none()) {
+        let texts = [Some(&users), Some(&ramp), duration.as_ref(), Some(&loops)];
+        if texts.into_iter().flatten().any(|text| text.as_fixed().is_none()) {
             let iterations = if forever { Text::fixed("-1") } else { loops };
             let texts = UsersAtStart { users, ramp, iterations, duration };
             return Some(Executor::UsersAtStart(Box::new(texts)));
@@ -85,11 +97,10 @@ impl Translation<'_> {
         let message = "`ThreadGroup.num_threads` is not a number of threads";
         let users = self.valid(element, u32::try_from(users).map_err(|_| message))?;
         let ramp = self.seconds(element, "ThreadGroup.ramp_time");
-        let duration = match scheduled {
-            true => self.seconds(element, "ThreadGroup.duration"),
-            false => Duration::ZERO,
-        };
-        let duration = (duration > Duration::ZERO).then_some(duration);
+        let duration = scheduled.then(|| self.seconds(element, "ThreadGroup.duration"));
+        if duration.is_some_and(|duration| duration.is_zero()) {
+            self.invalid(element, NO_DURATION);
+        }
         let iterations = self.iterations(element);
         Some(Executor::Users(Users { users, ramp, iterations, duration }))
     }

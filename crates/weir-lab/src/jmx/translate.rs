@@ -177,9 +177,9 @@ impl Translation<'_> {
         let encoding = Charset::named(&encoding);
         let Some(encoding) = self.supported(element, encoding) else { return };
         let delimiter = match self.fixed(element, "delimiter").as_str() {
-            "" => ',',
-            "\\t" => '\t',
-            other => other.chars().next().unwrap_or(','),
+            "" => ",".to_owned(),
+            "\\t" => "\t".to_owned(),
+            other => other.to_owned(),
         };
         let csv = CsvFile {
             path: self.variables.folder.join(file.as_fixed().unwrap_or_default()),
@@ -262,10 +262,7 @@ impl Translation<'_> {
         let hint = if skippable && !self.lenient { " (`--lenient` skips it)" } else { "" };
         let problem = Problem {
             line: element.line,
-            element: match element.file.checked_sub(1).and_then(|at| self.files.get(at as usize)) {
-                Some(file) => format!("in `{file}`: {} `{}`", element.tag, element.name),
-                None => format!("{} `{}`", element.tag, element.name),
-            },
+            element: expand::place(&self.files, element),
             message: format!("{message}{hint}"),
             skippable,
         };
@@ -480,10 +477,10 @@ impl Names {
     fn text(&mut self, text: &str) {
         for found in text::references(text) {
             let Some(arguments) = found.arguments else {
-                self.mentioned.insert(found.name);
+                self.mentioned.insert(found.name.to_owned());
                 continue;
             };
-            if matches!(found.name.as_str(), "__groovy" | "__BeanShell") {
+            if matches!(found.name, "__groovy" | "__BeanShell") {
                 arguments.iter().for_each(|text| self.script(text));
                 if let Some(name) = arguments.get(1) {
                     self.changed.insert(name.trim().to_owned());
@@ -498,8 +495,8 @@ impl Names {
                 }
             }
             self.sets_any_property |= found.name == "__javaScript" && text.contains("props");
-            self.reads_names |= functions::reads_names(&found.name, &arguments);
-            let index = functions::variable_argument(&found.name, arguments.len());
+            self.reads_names |= functions::reads_names(found.name, &arguments);
+            let index = functions::variable_argument(found.name, arguments.len());
             if let Some(name) = index.and_then(|index| arguments.get(index)) {
                 self.changed.insert(name.trim().to_owned());
             }

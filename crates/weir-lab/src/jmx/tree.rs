@@ -27,6 +27,8 @@ pub(super) struct Element {
     pub(super) enabled: bool,
     /// Line of its opening tag, from 1.
     pub(super) line: u64,
+    /// Byte of its opening tag in its file.
+    pub(super) offset: u64,
     /// Number of the included file that has it; 0 is the plan itself.
     pub(super) file: u32,
     /// Its properties.
@@ -105,9 +107,9 @@ impl Element {
         self.properties.text(name)
     }
 
-    /// Its file and line, by which elements differ.
+    /// Its file and the byte of its opening tag, by which elements differ: a plan may be one line.
     pub(super) fn place(&self) -> (u32, u64) {
-        (self.file, self.line)
+        (self.file, self.offset)
     }
 
     /// Sets the file of the element and its children.
@@ -124,6 +126,7 @@ impl Element {
             name: self.name.clone(),
             enabled: self.enabled,
             line: self.line,
+            offset: self.offset,
             file: self.file,
             properties: self.properties.clone(),
             children: Vec::new(),
@@ -199,8 +202,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Element>, Problem> {
                     ));
                 }
                 // Skip white space between the last event and the tag.
-                let line = lines.at(start_of(text, reader.buffer_position()));
-                let frame = open_frame(&start, open.last(), line)
+                let offset = start_of(text, reader.buffer_position());
+                let line = lines.at(offset);
+                let frame = open_frame(&start, open.last(), (line, offset))
                     .map_err(|problem| Problem::new(line, problem))?;
                 open.push(frame);
             }
@@ -245,7 +249,11 @@ fn start_of(text: &str, close_frame: u64) -> u64 {
         as u64
 }
 
-fn open_frame(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Result<Open, String> {
+fn open_frame(
+    start: &BytesStart<'_>,
+    parent: Option<&Open>,
+    (line, offset): (u64, u64),
+) -> Result<Open, String> {
     let name = start.name();
     let tag: &str = name.0;
     let attribute = |key: &str| -> Option<String> {
@@ -265,6 +273,7 @@ fn open_frame(start: &BytesStart<'_>, parent: Option<&Open>, line: u64) -> Resul
                 name: attribute("testname").or_else(|| attribute("name")).unwrap_or_default(),
                 enabled: attribute("enabled").is_none_or(|enabled| enabled != "false"),
                 line,
+                offset,
                 ..Element::default()
             }))
         }

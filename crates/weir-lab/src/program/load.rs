@@ -61,8 +61,8 @@ pub struct UsersAtStart {
     pub ramp: Text,
     /// Iterations of each user; endless if negative.
     pub iterations: Text,
-    /// Seconds after the start of the group from which on no step starts; endless if empty or 0.
-    pub duration: Text,
+    /// Seconds after the start of the group from which on no step starts; endless if `None`.
+    pub duration: Option<Text>,
 }
 
 impl Executor {
@@ -79,16 +79,23 @@ impl Executor {
 
 impl UsersAtStart {
     /// The users at this moment. An invalid number is 0, as in JMeter.
-    #[must_use]
-    pub fn evaluate(&self, scope: &mut Scope<'_>) -> Users {
+    ///
+    /// # Errors
+    /// The duration is not positive, for which JMeter stops the test.
+    pub fn evaluate(&self, scope: &mut Scope<'_>) -> Result<Users, String> {
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        let duration = seconds(self.duration.integer(scope));
-        Users {
+        let duration = self.duration.as_ref().map(|duration| duration.integer(scope));
+        if let Some(duration) = duration.filter(|duration| *duration <= 0) {
+            return Err(format!(
+                "the duration of a thread group is {duration} s; it must be positive, or the scheduler off"
+            ));
+        }
+        Ok(Users {
             users: u32::try_from(self.users.integer(scope)).unwrap_or(0),
             ramp: seconds(self.ramp.integer(scope)),
             iterations: u64::try_from(self.iterations.integer(scope)).ok(),
-            duration: (!duration.is_zero()).then_some(duration),
-        }
+            duration: duration.map(seconds),
+        })
     }
 }
 

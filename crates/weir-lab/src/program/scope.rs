@@ -411,13 +411,14 @@ impl Scope<'_> {
         let (start, step) = (counter.start.integer(self), counter.increment.integer(self));
         let maximum = counter.maximum.render(self);
         let calls = match maximum.trim().parse::<i64>() {
-            Ok(maximum) if step > 0 && maximum >= start => {
-                calls % (maximum.abs_diff(start) / step.unsigned_abs() + 1)
-            }
+            Ok(maximum) if maximum < start => 0,
+            Ok(maximum) if step > 0 => calls % (maximum.abs_diff(start) / step.unsigned_abs() + 1),
             _ => calls,
         };
         let value = start.wrapping_add((calls as i64).wrapping_mul(step));
-        format!("{}{value:0width$}", counter.prefix, width = usize::from(counter.digits))
+        // As DecimalFormat: the sign is before the prefix, and no digit.
+        let (sign, digits) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+        format!("{sign}{}{digits:0width$}", counter.prefix, width = usize::from(counter.digits))
     }
 
     /// Sets the variables of the next row of a feeder; `false` if the user has to end.

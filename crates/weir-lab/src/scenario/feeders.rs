@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use weir_document::draft::Node;
-use weir_document::finding::{Diagnostics, codes};
+use weir_document::finding::{Diagnostics, Fault, codes};
 use weir_document::settings;
 use weir_document::shape::fields::Fields;
+use weir_document::shape::format::Format;
 use weir_document::shape::{Group, Kind, Names, format};
 use weir_document::units;
 
@@ -53,6 +54,14 @@ enum Order {
     Unique,
 }
 
+/// A delimiter of values.
+const DELIMITER: Format =
+    Format::new("one character (`;`, or `\"\\t\"`)", |text| match text.chars().count() {
+        1 => Ok(()),
+        _ => Err(Fault::value(format!("`{text}` is not one character, such as `;` or `\"\\t\"`"))),
+    })
+    .pattern("^.$");
+
 settings! {
     /// A CSV file (RFC 4180).
     struct Csv for CsvFile is "a file of rows" {
@@ -61,7 +70,7 @@ settings! {
         /// Names of the columns.
         columns: Vec<String> = texts(Kind::List(&Kind::Format(format::NAME))).absent("the first line"),
         /// Delimiter of values.
-        delimiter: char = value(Kind::Text, |node| node.text()?.chars().next()).default(","),
+        delimiter: String = value(Kind::Format(DELIMITER), |node| node.text().map(str::to_owned)).default(","),
         /// Values may be quoted.
         quoted: bool = boolean().name("quotes").default("true"),
     }

@@ -75,9 +75,17 @@ fn a_counter_restarts_after_its_maximum() {
         share: Share::User,
         reset_each_iteration: false,
     }];
-    let seen: Vec<_> =
-        with_scope(&program, |scope| (0..4).map(|_| scope.count(CounterId(0))).collect());
-    assert_eq!(seen, ["id001", "id003", "id005", "id001"]);
+    let values = |program: &Program, count: usize| -> Vec<String> {
+        with_scope(program, |scope| (0..count).map(|_| scope.count(CounterId(0))).collect())
+    };
+    assert_eq!(values(&program, 4), ["id001", "id003", "id005", "id001"]);
+    let counter = &mut program.counters[0];
+    (counter.start, counter.maximum) = (Text::fixed("-5"), Text::default());
+    assert_eq!(values(&program, 2), ["-id005", "-id003"], "the sign is no digit");
+    // JMeter starts again each time.
+    let counter = &mut program.counters[0];
+    (counter.start, counter.maximum) = (Text::fixed("10"), Text::fixed("5"));
+    assert_eq!(values(&program, 2), ["id010", "id010"]);
 }
 
 #[test]

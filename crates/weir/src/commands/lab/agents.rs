@@ -45,7 +45,7 @@ impl SecurityArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct AgentsArgs {
     /// Generate the load on these agents (see `weir lab agent`) instead of this machine
-    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', conflicts_with = "threads")]
     agents: Vec<String>,
     /// Time in which agents may start
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = crate::duration::parse)]

@@ -163,7 +163,10 @@ impl Args {
             };
         };
         let length = match self.requests {
-            Some(requests) => Duration::from_secs_f64(requests as f64 / rate),
+            // Longer than any run, if it cannot be represented.
+            Some(requests) => {
+                Duration::try_from_secs_f64(requests as f64 / rate).unwrap_or(Duration::MAX)
+            }
             None => self.duration.unwrap_or(LENGTH),
         };
         Executor::ArrivalRate(ArrivalRate {
