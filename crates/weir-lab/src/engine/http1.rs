@@ -13,7 +13,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
-use tokio::time::Sleep;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, Sleep};
 use tokio_util::either::Either;
 use weir_wire::{BodyDecoder, HeadLimits, Headers, Method, ResponseHead, Scan};
 
@@ -318,6 +319,8 @@ struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
     /// Deadline of the timer, in nanoseconds since the start of the run.
     until: u64,
+    /// The task that the timer wakes.
+    waker: Option<Waker>,
 }
 
 impl Timer {
@@ -331,33 +334,95 @@ impl Timer {
         let limit = u64::try_from(progress.options.timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline = start.saturating_add(limit);
         let is_set = self.sleep.is_some() && self.until > start && self.until <= deadline;
-        if is_set && !std::mem::replace(&mut progress.polled_timer, true) {
-            // The timer expires later and polls this task again.
+        let is_first = !std::mem::replace(&mut progress.polled_timer, true);
+        if is_first && is_set && self.will_wake(cx.waker()) {
             return Poll::Pending;
         }
-        progress.polled_timer = true;
         if !is_set {
-            self.set(events, deadline);
+            self.set(events.instant(deadline), deadline);
         }
-        while let Some(sleep) = &mut self.sleep {
-            if sleep.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
+        while self.poll_sleep(cx) {
             if events.now() >= deadline {
                 self.until = 0;
                 return Poll::Ready(Err(RequestError::timed_out()));
             }
-            self.set(events, deadline);
+            self.set(events.instant(deadline), deadline);
         }
         Poll::Pending
     }
 
-    fn set(&mut self, events: &Loop, deadline: u64) {
+    /// Whether the timer is still to expire, and then wakes this task. Another task may have used the
+    /// connection before: resources of a page that are requested in parallel are a task each.
+    fn will_wake(&self, waker: &Waker) -> bool {
+        self.sleep.as_ref().is_some_and(|sleep| !sleep.is_elapsed())
+            && self.waker.as_ref().is_some_and(|known| known.will_wake(waker))
+    }
+
+    /// Whether the timer has expired; otherwise it wakes this task when it does.
+    fn poll_sleep(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(sleep) = &mut self.sleep else { return false };
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+        // Without the budget of the task: a body that arrives without a gap uses all of it, so that the
+        // timer would never expire.
+        Pin::new(&mut unconstrained(sleep.as_mut())).poll(cx).is_ready()
+    }
+
+    fn set(&mut self, instant: Instant, deadline: u64) {
         self.until = deadline;
-        let instant = events.instant(deadline);
         match &mut self.sleep {
             Some(sleep) => sleep.as_mut().reset(instant),
             None => self.sleep = Some(Box::pin(tokio::time::sleep_until(instant))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Wakes(AtomicU32);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn timer(after: Duration) -> Timer {
+        let mut timer = Timer::default();
+        timer.set(Instant::now() + after, 1);
+        timer
+    }
+
+    #[tokio::test]
+    async fn the_timer_wakes_the_task_that_used_the_connection_last() {
+        let mut timer = timer(Duration::from_millis(20));
+        let tasks = [Arc::<Wakes>::default(), Arc::<Wakes>::default()];
+        let wakers = tasks.clone().map(Waker::from);
+        assert!(!timer.poll_sleep(&mut Context::from_waker(&wakers[0])));
+        assert!(timer.will_wake(&wakers[0]) && !timer.will_wake(&wakers[1]));
+        assert!(!timer.poll_sleep(&mut Context::from_waker(&wakers[1])));
+        assert!(timer.will_wake(&wakers[1]));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(tasks.map(|task| task.0.load(Ordering::Relaxed)), [0, 1]);
+        assert!(!timer.will_wake(&wakers[1]), "it has expired");
+    }
+
+    #[tokio::test]
+    async fn a_task_without_budget_sees_that_the_timer_has_expired() {
+        let mut timer = timer(Duration::ZERO);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        poll_fn(|cx| {
+            while std::pin::pin!(tokio::task::coop::consume_budget()).poll(cx).is_ready() {}
+            assert!(timer.poll_sleep(cx));
+            Poll::Ready(())
+        })
+        .await;
     }
 }
