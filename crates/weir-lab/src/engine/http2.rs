@@ -115,9 +115,10 @@ impl Http2 {
         captured: &mut CapturedResponse,
     ) -> Result<ResponseSummary, RequestError> {
         let before = (self.received.get(), self.sent.get());
-        self.sender.ready().await.map_err(|error| fault(&error))?;
+        self.sender.ready().await.map_err(|error| fault_before_head(&error))?;
         let request = request.map(Either::Left);
-        let head = self.sender.send_request(request).await.map_err(|error| fault(&error))?;
+        let response = self.sender.send_request(request).await;
+        let head = response.map_err(|error| fault_before_head(&error))?;
         let mut response = ResponseSummary {
             status: head.status().as_u16(),
             reusable: true,
@@ -233,6 +234,11 @@ pub(super) fn fault(error: &hyper::Error) -> RequestError {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let message = format!("{error}{}", cause.unwrap_or_default());
     RequestError::new(ErrorKind::Protocol, message)
+}
+
+/// An error before any part of the response: the request may be unprocessed.
+fn fault_before_head(error: &hyper::Error) -> RequestError {
+    RequestError { is_unprocessed: is_unprocessed(error), ..fault(error) }
 }
 
 /// Runs hyper's tasks on the loop.

@@ -10,11 +10,13 @@ pub(super) struct RequestError {
     pub(super) message: String,
     /// The URL, if the request has no other one.
     pub(super) url: Option<String>,
+    /// The server has certainly not processed the request.
+    pub(super) is_unprocessed: bool,
 }
 
 impl RequestError {
     pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), url: None }
+        Self { kind, message: message.into(), url: None, is_unprocessed: false }
     }
 
     /// The error with its URL.

@@ -258,7 +258,9 @@ impl User {
         Ok(Destination::Built { origin, target, method })
     }
 
-    /// Sends a request once.
+    /// Sends a request once. One of HTTP/2 that the server has certainly not processed is sent again on a new
+    /// connection, as browsers do: a server ends a connection after some number of requests, of which the next
+    /// one may already be on its way (RFC 9113, section 8.7).
     pub(super) async fn exchange(
         &mut self,
         events: &Loop,
@@ -267,32 +269,12 @@ impl User {
         sum: &mut ExchangeTotals,
     ) -> Result<(), RequestError> {
         let request = &*prepared.request;
-        let (origin, message, method) = match destination {
-            Destination::Fixed(encoded, origin, number) => {
-                (*origin, &encoded.messages[*number], prepared.method)
-            }
-            Destination::Built { origin, method, target } => {
-                sum.url = Some(origin.url(target));
-                (origin, &self.message, *method)
-            }
-        };
-        let mut start = self.now;
+        let (origin, target) = destination.origin_and_target();
+        let method = destination.method(prepared);
+        if let Destination::Built { .. } = destination {
+            sum.url = Some(origin.url(target));
+        }
         let paused = std::mem::take(&mut self.paused);
-        let at = match self.connections.find(origin, request.http2, paused) {
-            Some(at) => at,
-            None => {
-                let before = events.now();
-                let how = (request.http2, request.timeouts);
-                let to = (&**origin, request.http2);
-                let tls = events.common.tls.prepare(&mut self.tls, Some(&self.values), to)?;
-                let opening = Connection::open(events, origin, &request.client, how, tls);
-                // Boxed: rare and large, and otherwise part of the memory of every user.
-                let opened = Box::pin(opening).await;
-                start = events.now();
-                sum.connect += start - before;
-                self.connections.insert(origin.clone(), request.http2, opened?)
-            }
-        };
         let mut capture = prepared.capture;
         if capture == Capture::None
             && (events.has_sink
@@ -302,22 +284,39 @@ impl User {
         {
             capture = Capture::Head;
         }
-        let options =
-            ExchangeOptions { method, start, timeout: request.timeouts.response, capture };
         self.steps = 0;
-        let result = match self.connections.at(at) {
-            Connection::Http1(connection) => {
-                connection.exchange(events, &message.bytes, options, &mut self.captured).await
+        let response = loop {
+            // A server of HTTP/2 may be about to end the connection also without a pause.
+            let found = self.connections.find(origin, request.http2, paused || request.http2);
+            let (at, start) = match found {
+                Some(at) => (at, self.now),
+                // Boxed: rare and large, and otherwise part of the memory of every user.
+                None => Box::pin(self.open_connection(events, prepared, origin, sum)).await?,
+            };
+            let message = match destination {
+                Destination::Fixed(encoded, _, number) => &encoded.messages[*number],
+                Destination::Built { .. } => &self.message,
+            };
+            let timeout = request.timeouts.response;
+            let options = ExchangeOptions { method, start, timeout, capture };
+            let result = match self.connections.at(at) {
+                Connection::Http1(connection) => {
+                    connection.exchange(events, &message.bytes, options, &mut self.captured).await
+                }
+                Connection::Http2(connection) => {
+                    let request = message.http2(origin, target)?;
+                    connection.exchange(events, request, options, &mut self.captured).await
+                }
+            };
+            if !result.as_ref().is_ok_and(|response| response.reusable && request.keep_alive) {
+                self.connections.close(at);
             }
-            Connection::Http2(connection) => {
-                let request = message.http2(origin, destination.origin_and_target().1)?;
-                connection.exchange(events, request, options, &mut self.captured).await
+            match result {
+                // At most once, since the next connection is a new one.
+                Err(fault) if fault.is_unprocessed && found.is_some() => {}
+                result => break result?,
             }
         };
-        if !result.as_ref().is_ok_and(|response| response.reusable && request.keep_alive) {
-            self.connections.close(at);
-        }
-        let response = result?;
         sum.status = response.status;
         sum.first_byte = response.first_byte;
         sum.end = response.end;
@@ -325,6 +324,24 @@ impl User {
         sum.body += response.body;
         sum.sent += response.sent;
         Ok(())
+    }
+
+    /// Opens a connection. Returns its index, and the time at which it was open.
+    async fn open_connection(
+        &mut self,
+        events: &Loop,
+        prepared: &PreparedRequest,
+        origin: &Arc<Origin>,
+        sum: &mut ExchangeTotals,
+    ) -> Result<(usize, u64), RequestError> {
+        let (request, before) = (&*prepared.request, events.now());
+        let how = (request.http2, request.timeouts);
+        let to = (&**origin, request.http2);
+        let tls = events.common.tls.prepare(&mut self.tls, Some(&self.values), to)?;
+        let opened = Connection::open(events, origin, &request.client, how, tls).await;
+        let start = events.now();
+        sum.connect += start - before;
+        Ok((self.connections.insert(origin.clone(), request.http2, opened?), start))
     }
 
     /// The destination of a redirect.

@@ -257,6 +257,43 @@ fn http2_has_the_same_samples() {
     assert!(tally.sent > 40 * 50_000 && tally.received > tally.body, "frames and heads count");
 }
 
+/// A server of HTTP/2 that processes three requests of a connection and refuses all others; it ends with the test.
+fn refusing_http2_server() -> Origin {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut connection = h2::server::handshake(stream).await.unwrap();
+                    let mut left = 3;
+                    while let Some(Ok((_, mut respond))) = connection.accept().await {
+                        if left == 0 {
+                            respond.send_reset(h2::Reason::REFUSED_STREAM);
+                        } else {
+                            left -= 1;
+                            respond.send_response(hyper::Response::new(()), true).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    });
+    Origin { tls: false, host: "127.0.0.1".to_owned(), port }
+}
+
+#[test]
+fn a_request_that_a_used_http2_connection_refuses_is_sent_again_on_a_new_one() {
+    let mut request = get(&refusing_http2_server(), "/");
+    request.http2 = true;
+    let summary = run(program(closed(1, 10), vec![step(request)]));
+    let tally = samples(&summary);
+    assert_eq!((tally.ok, tally.failed(), tally.connects), (10, 0, 4));
+}
+
 #[test]
 fn a_server_without_http2_is_an_error() {
     let server = Server::start();
