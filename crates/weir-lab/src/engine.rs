@@ -19,6 +19,7 @@ mod find_max;
 mod grpc;
 mod http1;
 mod http2;
+mod in_flight;
 mod plan;
 mod request_error;
 mod resources;

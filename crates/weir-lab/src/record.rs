@@ -94,6 +94,8 @@ pub struct Interval {
     pub offered: u64,
     /// Iterations dropped.
     pub dropped: u64,
+    /// Requests that were still without a response when their time after the end of the load was over.
+    pub interrupted: u64,
     /// Send lag of the generator in nanoseconds; open models only.
     pub send_lag: Option<Histogram<u64>>,
     /// Samples in flight at the end.
@@ -140,6 +142,7 @@ impl Interval {
         }
         self.offered += other.offered;
         self.dropped += other.dropped;
+        self.interrupted += other.interrupted;
         if let Some(lag) = &other.send_lag {
             add(self.send_lag.get_or_insert_with(histogram), lag);
         }

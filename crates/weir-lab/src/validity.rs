@@ -43,6 +43,8 @@ pub struct Evidence {
     pub requests: u64,
     /// Failed requests; expected statuses are not failed.
     pub errors: u64,
+    /// Requests without a response when their time after the end of the load was over.
+    pub interrupted: u64,
     /// The most frequent kind of failure.
     pub first_error: Option<String>,
     /// Length of the measured window.
@@ -187,6 +189,17 @@ pub enum Violation {
         /// The most frequent kind.
         first: String,
     },
+    /// Too many requests had no response when their time after the end of the load was over.
+    #[error(
+        "{interrupted} of {requests} requests were interrupted: they had no response within `graceful_stop` \
+        after the end of the load"
+    )]
+    Interrupted {
+        /// Interrupted requests.
+        interrupted: u64,
+        /// All requests.
+        requests: u64,
+    },
     /// No request got a response.
     #[serde(rename = "nothing")]
     #[error("no request got a response")]
@@ -240,7 +253,7 @@ impl Violation {
     /// are not.
     #[must_use]
     pub fn is_server_error(&self) -> bool {
-        matches!(self, Self::Errors { .. } | Self::NoResponse)
+        matches!(self, Self::Errors { .. } | Self::Interrupted { .. } | Self::NoResponse)
     }
 
     /// Whether the generator, an agent or the machine influenced the figures, not the server.
@@ -266,6 +279,12 @@ pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
     let first = evidence.first_error.clone().unwrap_or_else(|| "unknown".to_owned());
     check(requests == 0, Violation::NoResponse);
     check(share > allowed_errors, Violation::Errors { errors, requests, first });
+    // They are no samples, but a server that never answers them fails as well.
+    let interrupted = evidence.interrupted;
+    let all = requests + interrupted;
+    let share = (errors + interrupted) as f64 / all.max(1) as f64;
+    let wrong = interrupted > 0 && share > allowed_errors;
+    check(wrong, Violation::Interrupted { interrupted, requests: all });
     check(evidence.undrained, Violation::Undrained);
     let (sent, counted) = evidence.miscounted.unwrap_or_default();
     check(sent != counted, Violation::Miscounted { sent, counted });
@@ -402,6 +421,9 @@ mod tests {
         assert_eq!(kinds(|e| e.undrained = true), ["undrained"]);
         assert_eq!(kinds(|e| e.miscounted = Some((5, 4))), ["miscounted"]);
         assert_eq!(kinds(|e| e.errors = 20), ["errors"]);
+        assert_eq!(kinds(|e| e.interrupted = 11), ["interrupted"]);
+        assert_eq!(kinds(|e| (e.errors, e.interrupted) = (9, 2)), ["interrupted"]);
+        assert!(kinds(|e| e.interrupted = 10).is_empty(), "less than 0.1 %");
         assert!(kinds(|e| e.requests = 0).contains(&"nothing".to_owned()));
     }
 

@@ -17,6 +17,7 @@ pub(super) struct WireInterval {
     labels: Vec<WireTally>,
     offered: u64,
     dropped: u64,
+    interrupted: u64,
     send_lag: Option<String>,
     in_flight: u64,
     users: u64,
@@ -99,6 +100,7 @@ impl WireInterval {
             labels: tallies.collect::<Result<_, _>>()?,
             offered: interval.offered,
             dropped: interval.dropped,
+            interrupted: interval.interrupted,
             send_lag: interval.send_lag.as_ref().map(encode).transpose()?,
             in_flight: interval.in_flight,
             users: interval.users,
@@ -132,7 +134,7 @@ impl WireInterval {
         }
         interval.failures.ungrouped += self.ungrouped;
         interval.offered = self.offered;
-        interval.dropped = self.dropped;
+        (interval.dropped, interval.interrupted) = (self.dropped, self.interrupted);
         interval.send_lag = self.send_lag.as_deref().map(decode).transpose()?;
         (interval.in_flight, interval.users) = (self.in_flight, self.users);
         (interval.generator_cpu, interval.busiest_loop) = (self.generator_cpu, self.busiest_loop);
@@ -276,6 +278,7 @@ mod tests {
         });
         interval.failures.ungrouped = 1;
         (interval.offered, interval.users, interval.busiest_loop) = (10, 2, 0.5);
+        interval.interrupted = 4;
         interval
     }
 
@@ -295,7 +298,7 @@ mod tests {
         let mut merged = sent(&sample(one), &labels);
         merged.add(&sent(&sample(other), &labels), true);
         assert_eq!(merged.failures.groups()[0].count, 4);
-        assert_eq!(merged.failures.ungrouped, 2);
+        assert_eq!((merged.failures.ungrouped, merged.interrupted), (2, 8));
         assert_eq!(sent(&sample(one), &labels).failures, sample(one).failures);
         let mut whole = sample(&[]);
         whole.add(&sample(&times), true);

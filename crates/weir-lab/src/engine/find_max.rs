@@ -88,7 +88,9 @@ impl Search {
     pub(super) fn evaluate(&mut self, part: &Interval) -> LoadStep {
         let all = part.all(&[]);
         let (samples, failed) = (all.samples(), all.failed());
-        let errors = failed as f64 / samples.max(1) as f64;
+        // Requests that the server never answered are no samples.
+        let sent = samples + part.interrupted;
+        let errors = (failed + part.interrupted) as f64 / sent.max(1) as f64;
         let at = |percentile: f64| all.response().value_at_quantile(percentile / 100.0);
         let limits = &self.settings.limits;
         let slow = limits.iter().any(|(p, limit)| Duration::from_nanos(at(*p)) > *limit);
@@ -267,6 +269,18 @@ mod tests {
                 && last.load.value() > 550.0,
             "{last:?}"
         );
+    }
+
+    #[test]
+    fn interrupted_requests_miss_the_objective() {
+        let evaluate = |interrupted| {
+            let mut part = Interval::new(0, 1, true);
+            (part.labels[0].ok, part.interrupted) = (1000, interrupted);
+            let step = Search::new(settings(100.0)).evaluate(&part);
+            (step.verdict, step.errors)
+        };
+        assert_eq!(evaluate(0), (StepVerdict::Met, 0.0));
+        assert_eq!(evaluate(1000), (StepVerdict::Errors, 0.5));
     }
 
     #[test]

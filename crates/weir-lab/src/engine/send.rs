@@ -7,6 +7,7 @@ use super::encode::{self, Encoded, ExtraFields, Message};
 use super::event_loop::Loop;
 use super::grpc;
 use super::http1::{CapturedResponse, ExchangeOptions};
+use super::in_flight::InFlight;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::uri::resolve;
@@ -55,22 +56,6 @@ struct SampleResult {
     decoded: u64,
 }
 
-/// Counts a sample in flight.
-struct InFlight<'l>(&'l Loop);
-
-impl<'l> InFlight<'l> {
-    fn new(events: &'l Loop) -> Self {
-        events.in_flight.set(events.in_flight.get() + 1);
-        Self(events)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.in_flight.set(self.0.in_flight.get() - 1);
-    }
-}
-
 impl User {
     /// Executes a request as one sample. Returns whether the sample succeeded.
     pub(super) async fn request(&mut self, events: &Loop, at: usize) -> bool {
@@ -101,7 +86,7 @@ impl User {
         if !hidden {
             events.recorder.borrow_mut().start_sample(label);
         }
-        let flight = InFlight::new(events);
+        let flight = InFlight::new(events, &self.group);
         let mut sum = ExchangeTotals::default();
         let sent = match destination {
             Ok(destination) if STREAM => {
@@ -115,7 +100,7 @@ impl User {
             Ok(()) => self.load_resources(events, prepared, &mut sum).await,
             Err(_) => None,
         };
-        drop(flight);
+        flight.end();
         let mut judged = match &sent {
             Ok(()) => self.evaluate::<STREAM>(prepared, &sum, start),
             Err(fault) => {

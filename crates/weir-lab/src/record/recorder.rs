@@ -64,6 +64,11 @@ impl Recorder {
         self.interval.dropped += dropped;
     }
 
+    /// Adds a request that got no response in the time for it after the end of the load.
+    pub fn interrupted(&mut self) {
+        self.interval.interrupted += 1;
+    }
+
     /// Adds time in which the loop was stalled.
     pub fn stalled(&mut self, time: Duration) {
         self.interval.stalled += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

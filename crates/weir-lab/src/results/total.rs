@@ -129,6 +129,7 @@ impl Total {
             throughput: all.throughput,
             offered: rate,
             dropped: self.sum.dropped,
+            interrupted: self.sum.interrupted,
             send_lag: Duration::from_nanos(
                 self.sum.send_lag.as_ref().map_or(0, |lag| lag.value_at_percentile(99.0)),
             ),

@@ -82,6 +82,7 @@ fn endless_requests_are_interrupted_after_the_grace_time() {
     let hang = program(Executor::Users(users), vec![step(get(&server.origin(), "/hang"))]);
     let summary = crate::plan::run_with(hang, &options);
     assert_eq!((samples(&summary).samples(), summary.interrupted), (0, 3));
+    assert_eq!(summary.total.interrupted, 3);
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub struct LoadStep {
     pub load: SearchedLoad,
     /// Successful samples per second.
     pub achieved: f64,
-    /// Share of samples that failed, 0 to 1.
+    /// Share of requests that failed or were interrupted, 0 to 1.
     pub errors: f64,
     /// Dropped iterations.
     pub dropped: u64,
