@@ -1,6 +1,7 @@
 //! Requests of plans with scripts, which run in the helper JVM before, after and for samples.
 
 use super::event_loop::Loop;
+use super::in_flight::InFlight;
 use super::plan::{Capture, PreparedRequest};
 use super::request_error::RequestError;
 use super::send::{ExchangeTotals, body_of, sent_message};
@@ -37,7 +38,7 @@ impl User {
         };
         let label = self.request_label(prepared);
         let start = self.now;
-        let intended = self.intended.take().unwrap_or(start);
+        let intended = self.take_intended(events, start);
         let mut sum = ExchangeTotals::default();
         let destination = match changed.as_ref() {
             Some(Err(fault)) => Err(RequestError::new(ErrorKind::Request, fault.clone())),
@@ -50,6 +51,9 @@ impl User {
             return true;
         }
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
+        let flight = InFlight::new(events, &self.group);
+        // Scripts may change the label, or that the sample counts at all.
+        let flight = if hidden { flight } else { flight.starts(label) };
         let sent = match destination {
             Ok(destination) => self.send(events, prepared, destination, &mut sum).await,
             Err(fault) => Err(fault),
@@ -58,6 +62,7 @@ impl User {
             Ok(()) => self.load_resources(events, prepared, &mut sum).await,
             Err(_) => None,
         };
+        flight.end();
         if sent.is_err() {
             sum.end = events.now();
         }

@@ -68,14 +68,7 @@ impl User {
         let label = self.request_label(prepared);
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
-        let intended = match self.intended.take() {
-            Some(intended) => {
-                let lag = start.saturating_sub(intended.max(self.idle_since));
-                events.recorder.borrow_mut().add_send_lag(lag);
-                intended
-            }
-            None => start,
-        };
+        let intended = self.take_intended(events, start);
         let destination = self.destination(events, prepared);
         if let Ok(destination) = &destination
             && self.is_cached(prepared, destination)

@@ -285,6 +285,16 @@ impl User {
         self.progressed = false;
     }
 
+    /// The time at which a sample that starts at `start` was due. Of the first one of an iteration of an open
+    /// model, the send lag is recorded.
+    #[inline]
+    pub(super) fn take_intended(&mut self, events: &Loop, start: u64) -> u64 {
+        let Some(intended) = self.intended.take() else { return start };
+        let lag = start.saturating_sub(intended.max(self.idle_since));
+        events.recorder.borrow_mut().add_send_lag(lag);
+        intended
+    }
+
     /// Continues after a sample.
     #[inline]
     fn after_sample(&mut self, good: bool, on_error: OnError) -> Flow {

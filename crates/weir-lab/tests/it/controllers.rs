@@ -1,6 +1,6 @@
 //! Controllers, by samples without requests: their order, and what users share.
 
-use crate::plan::{closed, get, group, step};
+use crate::plan::{closed, get, group, open, step};
 use crate::server::Server;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -363,4 +363,14 @@ fn users_whose_samples_never_wait_end_and_share_their_loop() {
     // Both users of the second group had their turn, beside four that never wait.
     assert_eq!(server.requests(), 2);
     assert!(!summary.stopped);
+}
+
+#[test]
+fn a_first_sample_without_a_request_has_a_send_lag() {
+    let mut program = Program::default();
+    let steps = vec![say(&mut program, "local"), say(&mut program, "second")];
+    program.groups.push(group(open(100.0, Duration::from_millis(300), 10), steps));
+    let (summary, seen) = run(program, 1);
+    let lags = summary.total.send_lag.map(|lags| lags.len());
+    assert_eq!((seen.len(), lags), (60, Some(30)), "one for each iteration");
 }

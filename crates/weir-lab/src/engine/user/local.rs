@@ -67,7 +67,7 @@ impl User {
         };
         let hidden = self.transactions.iter().any(|transaction| transaction.parent_only);
         let start = self.now;
-        let intended = self.intended.take().unwrap_or(start);
+        let intended = self.take_intended(events, start);
         let is_script = matches!(sample.kind, LocalKind::Script(_));
         // A script may have no sample.
         if !hidden && !is_script {
