@@ -65,11 +65,11 @@ impl User {
             true => self.message_label(events, prepared),
             false => prepared.request.label,
         });
-        let mut retries = false;
+        let (mut retries, mut sampled) = (false, 0);
         loop {
             let (at, is_new) = self.connect(events, prepared, destination, sum).await?;
             let start = (first.clone(), events.now());
-            let mut exchange = Exchange::new((call, bound), prepared, start);
+            let mut exchange = Exchange::new((call, bound), prepared, start, sampled);
             let messages = Messages { label, url: &url, status: 200, hidden };
             let result = self.exchange_call(events, at, destination, &mut exchange, messages).await;
             exchange.add_to(sum, events.now());
@@ -77,7 +77,9 @@ impl User {
                 self.connections.close(at);
             }
             match result {
-                Err(failed) if failed.is_unprocessed && !is_new && !retries => retries = true,
+                Err(failed) if failed.is_unprocessed && !is_new && !retries => {
+                    (retries, sampled) = (true, exchange.sampled);
+                }
                 result => return result.map_err(|failed| failed.fault),
             }
         }

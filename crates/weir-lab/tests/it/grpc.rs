@@ -209,6 +209,9 @@ fn calls_that_a_server_refuses_are_sent_once_more() {
         let failed = summary.total.failures.groups();
         assert_eq!((tally(&summary, 0).ok, failed.len()), (3, 0), "{mode:?}: {failed:?}");
         assert_eq!(server.connections(), 3, "{mode:?}");
+        let put = "grpc: shop.Orders/Put, message: [{cents: 1}, {cents: 2}], interval: 1ms";
+        let summary = called(&Server::start(mode), put, THREE);
+        assert_eq!((tally(&summary, 0).ok, tally(&summary, 1).ok), (3, 6), "{mode:?}: once each");
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Exchange<'c> {
     /// The frame of the first message.
     first: Bytes,
     outgoing: Outgoing,
+    /// Sent messages with a sample, also of an attempt that the server refused.
+    pub(super) sampled: u64,
     decoder: Decoder,
     /// Received messages, and their bytes.
     received: u64,
@@ -86,6 +88,7 @@ impl<'c> Exchange<'c> {
         (call, bound): (&'c GrpcCall, &'c BoundCall),
         prepared: &'c PreparedRequest,
         (first, now): (Bytes, u64),
+        sampled: u64,
     ) -> Self {
         Self {
             call,
@@ -95,6 +98,7 @@ impl<'c> Exchange<'c> {
             last: now,
             first,
             outgoing: Outgoing { due: now, ..Outgoing::default() },
+            sampled,
             decoder: Decoder::default(),
             received: 0,
             body: 0,
@@ -245,7 +249,8 @@ impl User {
         if !is_taken || outgoing.next >= exchange.call.count() {
             outgoing.channel = None;
         }
-        if is_taken && !exchange.bound.method.is_server_streaming() {
+        if is_taken && !exchange.bound.method.is_server_streaming() && number >= exchange.sampled {
+            exchange.sampled = number + 1;
             self.message(events, messages, message, None);
         }
         Ok(Next::Continue)
