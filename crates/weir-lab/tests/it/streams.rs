@@ -88,6 +88,26 @@ fn websockets_of_an_open_model() {
     assert_eq!((stream.failed(), stream.ok, messages.ok), (0, 50, 50));
 }
 
+#[test]
+fn pings_are_answered_during_a_pause() {
+    let strict = |stream: TcpStream| {
+        let Ok(mut socket) = tungstenite::accept(stream) else { return };
+        let _ = socket.send(Message::text("early"));
+        let _ = socket.send(Message::Ping(bytes::Bytes::from_static(b"there?")));
+        // Hangs up on a client without a pong.
+        socket.get_ref().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        if !socket.read().is_ok_and(|message| message.is_pong()) {
+            return;
+        }
+        socket.get_ref().set_read_timeout(None).unwrap();
+        while socket.read().is_ok_and(|_| socket.send(Message::text("back")).is_ok()) {}
+    };
+    let request =
+        "websocket: /, messages: [{pause: 500ms, send: a, expect: early}, {send: b, expect: back}]";
+    let (stream, messages, _) = streamed(serve(strict), request, TWICE);
+    assert_eq!((stream.ok, messages.ok, messages.failed()), (2, 4, 0));
+}
+
 /// The errors of a stream that fails, with the message.
 fn failure(answer: fn(TcpStream), request: &str) -> (ErrorKind, String) {
     let one = "{executor: shared-iterations, vus: 1, iterations: 1}";
