@@ -191,7 +191,7 @@ async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result
 
 /// Asks an HTTP proxy for a tunnel.
 async fn tunnel(stream: &mut TcpStream, origin: &Origin) -> Result<(), RequestError> {
-    let authority = format!("{}:{}", origin.host, origin.port);
+    let authority = host_and_port(origin);
     let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
     let broken = |error: io::Error| RequestError::from_connect(&error);
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
@@ -203,15 +203,32 @@ async fn tunnel(stream: &mut TcpStream, origin: &Origin) -> Result<(), RequestEr
         }
         head.push(stream.read_u8().await.map_err(broken)?);
     }
-    let status = String::from_utf8_lossy(&head);
-    let status = status.split(' ').nth(1).unwrap_or_default();
-    match status {
-        "200" => Ok(()),
-        status => {
+    match status_of(&head) {
+        Some(200..300) => Ok(()),
+        Some(status) => {
             let message = format!("the proxy rejected the tunnel with status {status}");
             Err(RequestError::new(ErrorKind::Protocol, message))
         }
+        None => Err(RequestError::new(ErrorKind::Protocol, "the proxy's answer is not HTTP")),
     }
+}
+
+/// Host and port of an origin; the address of IPv6 has brackets (RFC 3986, section 3.2.2).
+fn host_and_port(origin: &Origin) -> String {
+    let Origin { host, port, .. } = origin;
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
+/// The status of a head, whose reason may be missing.
+fn status_of(head: &[u8]) -> Option<u16> {
+    let line = head.split(|&byte| byte == b'\n').next()?.trim_ascii_end();
+    let mut parts = line.split(|&byte| byte == b' ');
+    parts.next().filter(|version| version.starts_with(b"HTTP/1."))?;
+    let status = std::str::from_utf8(parts.next()?).ok()?;
+    status.parse().ok().filter(|_| status.len() == 3)
 }
 
 /// A connected socket: on the ring of the loop if there is one.
@@ -248,4 +265,26 @@ pub(super) fn poll_bytes(
 ) -> Poll<io::Result<usize>> {
     let mut buffer = ReadBuf::new(buffer);
     Pin::new(stream).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_address_has_brackets() {
+        let of =
+            |host: &str| host_and_port(&Origin { tls: true, host: host.to_owned(), port: 443 });
+        assert_eq!((of("h"), of("10.0.0.1")), ("h:443".to_owned(), "10.0.0.1:443".to_owned()));
+        assert_eq!(of("::1"), "[::1]:443");
+    }
+
+    #[test]
+    fn a_status_line_needs_no_reason() {
+        assert_eq!(status_of(b"HTTP/1.1 200\r\n\r\n"), Some(200));
+        assert_eq!(status_of(b"HTTP/1.0 204 No Content\r\na: b\r\n\r\n"), Some(204));
+        for head in ["", "HTTP/1.1\r\n", "HTTP/1.1 x\r\n", "HTTP/1.1 20\r\n", "SSH-2 200 a\r\n"] {
+            assert_eq!(status_of(head.as_bytes()), None, "{head:?}");
+        }
+    }
 }
