@@ -3,7 +3,7 @@
 
 use super::message::Share;
 use crate::program::{
-    Counter, Executor, Feeder, Program, Share as Scope, Step, Text, ThroughputOf,
+    Body, Counter, Executor, Feeder, PartContent, Program, Share as Scope, Step, Text, ThroughputOf,
 };
 use std::sync::Arc;
 
@@ -44,6 +44,11 @@ pub(super) fn check(program: &Program) -> Result<(), String> {
     if program.scripts.is_some() {
         return Err("scripts need a single generator: agents start no helper JVM".to_owned());
     }
+    if has_changing_files(program) {
+        return Err("files whose names change during the run need a single generator: agents have only the \
+                    files that are known before"
+            .to_owned());
+    }
     if !program.timers.is_empty() {
         return Err("timers that wait for other users need a single generator".to_owned());
     }
@@ -53,6 +58,22 @@ pub(super) fn check(program: &Program) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// Whether users read files whose names are known only while the program runs.
+fn has_changing_files(program: &Program) -> bool {
+    let is_changing = |step: &&Step| match step {
+        Step::Request(request) => match &request.body {
+            Body::File(_) => true,
+            Body::Multipart(body) => {
+                body.parts.iter().any(|part| matches!(part.content, PartContent::Named(_)))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    program.feeders.iter().any(|feeder| feeder.file.is_some())
+        || program.steps().iter().any(is_changing)
 }
 
 /// Iterations of this agent's users: those of all agents add up to the whole number.
@@ -113,7 +134,10 @@ fn slow(steps: &mut [Step], part: f64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Variable;
+    use crate::program::{
+        Cookies, FileName, Group, Label, OnError, Origin, Phase, Request, Variable,
+    };
+    use std::time::Duration;
 
     /// Shares of agents with these numbers of loops.
     fn shares(loops: &[u32]) -> Vec<Share> {
@@ -174,6 +198,32 @@ mod tests {
         };
         let counters: Vec<_> = shares(&[1, 1]).iter().map(counter).collect();
         assert_eq!(counters[1], (Some("15".to_owned()), Text::fixed("20")));
+    }
+
+    #[test]
+    fn files_with_changing_names_need_a_single_generator() {
+        let origin = Origin { tls: false, host: "h".to_owned(), port: 80 };
+        let check_body = |body: Body| {
+            let mut request = Request::get(Label(0), origin.clone(), Text::fixed("/"));
+            request.body = body;
+            let group = Group {
+                name: String::new(),
+                phase: Phase::Main,
+                executor: Executor::SharedIterations { vus: 1, iterations: 1, limit: None },
+                delay: Duration::ZERO,
+                steps: vec![Step::Once(vec![Step::Request(request.into())])],
+                on_error: OnError::Continue,
+                cookies: Cookies::Ignored,
+                new_user: false,
+                grace: None,
+                index: None,
+            };
+            check(&Program { groups: vec![group], ..Program::default() })
+        };
+        assert_eq!(check_body(Body::None), Ok(()));
+        let name = FileName { folder: "/tmp".into(), name: Text::fixed("../etc/passwd") };
+        let refused = check_body(Body::File(name)).expect_err("it changes");
+        assert!(refused.contains("names change"), "{refused}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn relative(folder: &Path, path: &Path) -> Result<String, AgentError> {
 }
 
 /// Whether a relative path stays in its folder.
-fn is_inside(path: &Path) -> bool {
+pub(super) fn is_inside(path: &Path) -> bool {
     path.components().next().is_some()
         && path.components().all(|part| matches!(part, Component::Normal(_)))
 }

@@ -3,6 +3,7 @@
 use super::AgentError;
 use super::channel::{self, Channel};
 use super::divide::divide;
+use super::files::is_inside;
 use super::interval::WireInterval;
 use super::message::{Ended, Plan, Round, Source, ToAgent, ToController};
 use super::security::Security;
@@ -15,6 +16,7 @@ use crate::record::Clock;
 use crate::scenario::{self, Level, Overrides};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpStream;
@@ -265,7 +267,8 @@ fn read(plan: &Plan) -> Result<Loaded, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let main = plan.unpack(folder.path())?;
     let (programs, files) = bounded_file::recorded(|| programs(&plan.source, &main));
-    if let Some(path) = files.iter().find(|path| !path.starts_with(folder.path())) {
+    let is_own = |path: &PathBuf| path.strip_prefix(folder.path()).is_ok_and(is_inside);
+    if let Some(path) = files.iter().find(|path| !is_own(path)) {
         return Err(format!("`{}` is not one of the files of the plan", path.display()));
     }
     Ok(Loaded { programs: programs?, _folder: folder })
@@ -358,3 +361,38 @@ fn run(
 
 /// Longest wait for the start of a round.
 const MAX_START_WAIT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::PlanFile;
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    #[test]
+    fn a_plan_reads_only_its_own_files() {
+        let outside = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(outside.path(), "id\n17\n").expect("written");
+        let name = outside.path().file_name().expect("a name").to_string_lossy();
+        let read_with = |file: &str| {
+            let scenario = format!(
+                "lab: 1\ntarget: {{base: \"http://127.0.0.1:1\"}}\nfeeders: {{rows: {{csv: \"{file}\"}}}}\n\
+                 requests: [{{get: \"/${{rows.id}}\"}}]\nload: {{executor: constant-vus, vus: 1, duration: 1s}}\n"
+            );
+            let file = |path: &str, text: &str| PlanFile {
+                path: path.to_owned(),
+                content: STANDARD.encode(text),
+            };
+            let (level, target) = ("usual".to_owned(), None);
+            let source = Source::Scenario { level, target, sets: Vec::new(), max_rate: None };
+            let main = "lab.yaml".to_owned();
+            let files = vec![file(&main, &scenario), file("rows.csv", "id\n1\n")];
+            read(&Plan { source, main, files }).map(|loaded| loaded.programs.len())
+        };
+        assert_eq!(read_with("rows.csv"), Ok(1));
+        for path in [format!("../{name}"), outside.path().to_string_lossy().into_owned()] {
+            let refused = read_with(&path).expect_err("outside");
+            assert!(refused.contains("is not one of the files of the plan"), "{refused}");
+        }
+    }
+}
