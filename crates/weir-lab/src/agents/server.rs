@@ -14,16 +14,18 @@ use crate::measure::{resized, with_max_rate};
 use crate::program::{Label, Origin, Program};
 use crate::record::Clock;
 use crate::scenario::{self, Level, Overrides};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::AbortHandle;
 
-/// Connections at the same time, most of them in the handshake.
-const MAX_CONNECTIONS: usize = 16;
+/// Connections in the handshake at the same time. For a further one the oldest is closed, so that silent ones
+/// do not keep the controller out.
+const MAX_HANDSHAKES: usize = 16;
 /// Messages that wait to be sent.
 const MAX_MESSAGES: usize = 64;
 
@@ -73,32 +75,30 @@ impl Agent {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
-            let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
             let served = Arc::new(Served {
                 options: self.options,
                 base: Instant::now(),
                 run: Arc::new(Semaphore::new(1)),
+                handshakes: Mutex::default(),
                 ended: Notify::new(),
                 note: Box::new(note),
             });
-            loop {
-                let Ok(permit) = connections.clone().acquire_owned().await else { return Ok(()) };
+            for number in 0_u64.. {
                 let accepted = tokio::select! {
                     accepted = listener.accept() => accepted,
                     () = served.ended.notified() => return Ok(()),
                 };
                 match accepted {
                     Ok((tcp, from)) => {
-                        let served = served.clone();
-                        tokio::spawn(async move {
-                            served.serve(tcp, from).await;
-                            drop(permit);
-                        });
+                        let this = served.clone();
+                        let task = tokio::spawn(async move { this.serve(tcp, from, number).await });
+                        served.handshake(number, task.abort_handle());
                     }
                     // No descriptor is free, for instance.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
+            Ok(())
         })
     }
 }
@@ -110,6 +110,8 @@ struct Served {
     base: Instant,
     /// One controller at a time.
     run: Arc<Semaphore>,
+    /// Connections in the handshake with their numbers, the oldest one first.
+    handshakes: Mutex<VecDeque<(u64, AbortHandle)>>,
     /// The only run has ended.
     ended: Notify,
     note: Box<dyn Fn(&str) + Send + Sync>,
@@ -122,12 +124,32 @@ struct Loaded {
 }
 
 impl Served {
-    async fn serve(&self, tcp: TcpStream, from: SocketAddr) {
+    fn handshakes(&self) -> MutexGuard<'_, VecDeque<(u64, AbortHandle)>> {
+        self.handshakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection, whose task has not run yet.
+    fn handshake(&self, number: u64, task: AbortHandle) {
+        let mut open = self.handshakes();
+        if open.len() >= MAX_HANDSHAKES
+            && let Some((_, oldest)) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        open.push_back((number, task));
+    }
+
+    async fn serve(&self, tcp: TcpStream, from: SocketAddr, number: u64) {
+        let ended = || self.handshakes().retain(|(open, _)| *open != number);
         let busy = || {
+            // A known controller is not closed for others.
+            ended();
             let permit = self.run.clone().try_acquire_owned();
             permit.map_err(|_| "the agent is part of another run".to_owned())
         };
-        match channel::accept(tcp, &self.options.security, busy).await {
+        let accepted = channel::accept(tcp, &self.options.security, busy).await;
+        ended();
+        match accepted {
             Ok((channel, permit)) => {
                 (self.note)(&format!("controller {from}"));
                 let reason = self.exchange(channel, permit).await;
@@ -364,10 +386,29 @@ const MAX_START_WAIT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
+    use super::super::Agents;
     use super::super::message::PlanFile;
     use super::*;
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
+
+    #[test]
+    fn silent_connections_do_not_keep_the_controller_out() {
+        let options = AgentOptions { once: true, ..AgentOptions::default() };
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let agent = Agent::listen(local, options).expect("a free port");
+        let address = agent.address().expect("known");
+        let served = std::thread::spawn(move || agent.run(|_| {}));
+        let silent = (0..2 * MAX_HANDSHAKES).map(|_| std::net::TcpStream::connect(address));
+        let silent: Vec<_> = silent.collect::<Result<_, _>>().expect("connected");
+        let start = Instant::now();
+        let addresses = [address.to_string()];
+        let agents = Agents::connect(&addresses, &Security::default(), Duration::ZERO);
+        let agents = agents.expect("accepted");
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        drop((agents, silent));
+        served.join().expect("no panic").expect("served");
+    }
 
     #[test]
     fn a_plan_reads_only_its_own_files() {
