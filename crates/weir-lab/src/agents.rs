@@ -38,7 +38,7 @@ const PING_INTERVAL: Duration = Duration::from_millis(500);
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time to connect and to agree on versions and keys.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time of an agent to read a plan.
+/// Time to send a plan, and time of an agent to read it.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(120);
 /// Largest sum of the files of a plan.
 pub const MAX_PLAN_BYTES: u64 = 64 << 20;

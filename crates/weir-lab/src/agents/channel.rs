@@ -7,6 +7,9 @@ use rustls_pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -31,8 +34,15 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// Starts and ends of writes of plans: odd during one. No other message can be sent meanwhile, so that the other
+/// end has nothing to respond to.
+type PlanWrites = Arc<AtomicU32>;
+
 /// Writing end.
-pub(super) struct Writer(WriteHalf<Box<dyn Stream>>);
+pub(super) struct Writer {
+    stream: WriteHalf<Box<dyn Stream>>,
+    plans: PlanWrites,
+}
 
 /// A connection after the handshake.
 pub(super) struct Channel<M> {
@@ -44,19 +54,23 @@ pub(super) struct Channel<M> {
 impl<M: DeserializeOwned + Send + 'static> Channel<M> {
     /// Reads messages of at most `max_bytes`, in a task.
     fn new(stream: Box<dyn Stream>, max_bytes: usize) -> Self {
-        let (mut reader, writer) = tokio::io::split(stream);
+        Self::with(stream, max_bytes, SILENCE_TIMEOUT)
+    }
+
+    /// Likewise; the other end is lost after `silence`.
+    fn with(stream: Box<dyn Stream>, max_bytes: usize, silence: Duration) -> Self {
+        let (mut reader, stream) = tokio::io::split(stream);
         let (sender, received) = mpsc::channel(MAX_WAITING);
+        let plans = PlanWrites::default();
+        let writes = plans.clone();
         tokio::spawn(async move {
             loop {
-                let message = match timeout(SILENCE_TIMEOUT, length(&mut reader, max_bytes)).await {
-                    Ok(Ok(length)) => timeout(PLAN_TIMEOUT, body(&mut reader, length))
+                let length = unless_silent(length(&mut reader, max_bytes), silence, &writes).await;
+                let message = match length {
+                    Ok(length) => timeout(PLAN_TIMEOUT, body(&mut reader, length))
                         .await
                         .unwrap_or_else(|_| Err("a message does not end".to_owned())),
-                    Ok(Err(reason)) => Err(reason),
-                    Err(_) => {
-                        let seconds = SILENCE_TIMEOUT.as_secs();
-                        Err(format!("no message for {seconds} s: the connection is lost"))
-                    }
+                    Err(reason) => Err(reason),
                 };
                 let is_end = message.is_err();
                 if sender.send(message).await.is_err() || is_end {
@@ -64,17 +78,53 @@ impl<M: DeserializeOwned + Send + 'static> Channel<M> {
                 }
             }
         });
-        Self { writer: Writer(writer), received }
+        Self { writer: Writer { stream, plans }, received }
+    }
+}
+
+/// Waits for a message until the other end is silent for too long. After a plan it has the time of a plan, whose
+/// end may still be on its way.
+async fn unless_silent<T>(
+    message: impl Future<Output = Result<T, String>>,
+    silence: Duration,
+    plans: &AtomicU32,
+) -> Result<T, String> {
+    let mut message = pin!(message);
+    let mut limit = silence;
+    loop {
+        let before = plans.load(Ordering::Relaxed);
+        if let Ok(message) = timeout(limit, &mut message).await {
+            return message;
+        }
+        let is_written = before % 2 == 1 || plans.load(Ordering::Relaxed) != before;
+        if !is_written {
+            return Err(format!("no message for {} s: the connection is lost", limit.as_secs()));
+        }
+        limit = PLAN_TIMEOUT;
     }
 }
 
 impl Writer {
     /// Sends a message.
     pub(super) async fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
-        match timeout(SILENCE_TIMEOUT.saturating_mul(4), write(&mut self.0, message)).await {
-            Ok(result) => result,
-            Err(_) => Err("the other end does not read".to_owned()),
-        }
+        self.send_within(message, SILENCE_TIMEOUT.saturating_mul(4)).await
+    }
+
+    /// Sends a plan, which may be large.
+    pub(super) async fn send_plan(&mut self, message: &impl Serialize) -> Result<(), String> {
+        self.plans.fetch_add(1, Ordering::Relaxed);
+        let sent = self.send_within(message, PLAN_TIMEOUT).await;
+        self.plans.fetch_add(1, Ordering::Relaxed);
+        sent
+    }
+
+    async fn send_within(
+        &mut self,
+        message: &impl Serialize,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let written = timeout(limit, write(&mut self.stream, message)).await;
+        written.unwrap_or_else(|_| Err("the other end does not read".to_owned()))
     }
 }
 
@@ -232,4 +282,33 @@ pub(super) async fn accept<M: DeserializeOwned + Send + 'static, P>(
     };
     let late = |_| format!("no introduction within {} s", HANDSHAKE_TIMEOUT.as_secs());
     timeout(HANDSHAKE_TIMEOUT, accepted).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_other_end_is_not_lost_while_a_plan_is_written() {
+        let silence = Duration::from_millis(100);
+        let (near, mut far) = tokio::io::duplex(16);
+        let Channel { mut writer, mut received } =
+            Channel::<String>::with(Box::new(near), 1000, silence);
+        let reading = tokio::spawn(async move {
+            // Far slower than the silence that is possible otherwise.
+            let mut frame = [0; 4 + 2 + 60];
+            for part in frame.chunks_mut(11) {
+                tokio::time::sleep(Duration::from_millis(70)).await;
+                far.read_exact(part).await.expect("written");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            write(&mut far, &"ready").await.expect("read");
+            far
+        });
+        writer.send_plan(&"p".repeat(60)).await.expect("read");
+        assert_eq!(received.recv().await, Some(Ok("ready".to_owned())));
+        let _far = reading.await.expect("no panic");
+        let lost = received.recv().await.expect("a message").expect_err("silent");
+        assert!(lost.contains("the connection is lost"), "{lost}");
+    }
 }

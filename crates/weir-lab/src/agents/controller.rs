@@ -131,7 +131,9 @@ impl Agents {
         }
         let mut missing = self.peers.len();
         while missing > 0 {
-            let (index, event) = self.events.recv_timeout(PLAN_TIMEOUT).map_err(|_| {
+            // It is sent, then read.
+            let limit = PLAN_TIMEOUT.saturating_mul(2);
+            let (index, event) = self.events.recv_timeout(limit).map_err(|_| {
                 AgentError::Plan("the agents have not read the plan in time".to_owned())
             })?;
             match event {

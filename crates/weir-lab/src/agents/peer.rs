@@ -41,6 +41,7 @@ pub(super) async fn run(
     let reason = loop {
         let sent = tokio::select! {
             command = commands.recv() => match command {
+                Some(plan @ ToAgent::Plan(_)) => writer.send_plan(&plan).await,
                 Some(command) => writer.send(&command).await,
                 None => return,
             },
