@@ -69,7 +69,7 @@ pub struct Evidence {
     pub waited: Duration,
     /// How often the generator got a core.
     pub waits: u64,
-    /// Mean response time.
+    /// Mean response time; zero if another generator does not report it.
     pub mean: Duration,
     /// Cores used by other processes than generator and server; `None` if unknown.
     pub others: Option<f64>,
@@ -338,7 +338,9 @@ pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
         let threads = evidence.server_waiting;
         let disturbed = evidence.others.is_some_and(|cores| cores >= MIN_OTHER_CORES);
         let delay = threads / throughput.max(f64::MIN_POSITIVE);
-        let is_long = delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
+        // A delay is no share of an unknown response time.
+        let mean = evidence.mean.as_secs_f64();
+        let is_long = mean > 0.0 && delay > MAX_DELAYED_SHARE * mean;
         let starved = disturbed && throughput > 0.0 && is_long;
         check(starved, Violation::StarvedServer { threads, delay_ms: delay * 1e3 });
         let seconds = evidence.clock_step.as_secs_f64();
@@ -468,6 +470,8 @@ mod tests {
         assert!(waiting(0.19, Some(0.3)).is_empty());
         assert!(waiting(1.9, Some(0.29)).is_empty(), "by itself and the generator");
         assert!(waiting(1.9, None).is_empty(), "another machine");
+        let unknown = kinds(|e| (e.server_waiting, e.others) = (1.9, Some(2.0)));
+        assert!(unknown.is_empty(), "the generator reports no response times");
     }
 
     #[test]

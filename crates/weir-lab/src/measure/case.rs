@@ -333,6 +333,9 @@ impl Progress {
         }
         let miscounted = count_mismatch;
         let mut evidence = Evidence { undrained, miscounted, ..self.evidence(&total, &observed) };
+        if let Some(times) = &foreign_times {
+            evidence.mean = Duration::from_secs_f64(times.mean.max(0.0) / 1e3);
+        }
         let Some(PlannedRound { number, .. }) = self.planned() else { return };
         let resources = usage.map(|usage| resources(&usage, &total, &observed));
         let allowed_errors = match (&self.remaining, method) {
