@@ -109,15 +109,17 @@ impl Threshold {
     }
 
     /// Checks the threshold with the `labels` of a case, of which the first one is the total. A
-    /// label without samples does not meet it.
+    /// label without samples does not meet it, nor does a time that another generator does not report.
     #[must_use]
     pub fn check(&self, cell: &str, labels: &[LabelFigures]) -> ThresholdResult {
-        let found = self.figures(labels).and_then(|figures| self.metric.of(figures));
+        let figures = self.figures(labels).filter(|figures| figures.samples > 0);
+        let found = figures.and_then(|figures| self.metric.of(figures));
+        let missing = if figures.is_some() { "not measured" } else { "no sample" };
         ThresholdResult {
             threshold: self.text.clone(),
             cell: cell.to_owned(),
             met: found.is_some_and(|found| (self.operator)(&found, &self.value)),
-            found: found.map_or_else(|| "no sample".to_owned(), |found| self.metric.show(found)),
+            found: found.map_or_else(|| missing.to_owned(), |found| self.metric.show(found)),
             about_errors: matches!(self.metric, Metric::ErrorRate | Metric::Errors),
         }
     }
@@ -200,8 +202,12 @@ impl Metric {
             Self::Errors => figures.failed() as f64,
             Self::Samples => figures.samples as f64,
             Self::Rate => figures.throughput,
-            Self::Time { service: true, name } => figures.service.named(name)?,
-            Self::Time { service: false, name } => figures.response.named(name)?,
+            Self::Time { service, name } => {
+                let times = if *service { &figures.service } else { &figures.response };
+                // Without a histogram they are those of another generator, which reports some of them.
+                let is_known = |time: &f64| *time > 0.0 || !figures.response_histogram.is_empty();
+                times.named(name).filter(is_known)?
+            }
         })
     }
 
@@ -257,6 +263,20 @@ mod tests {
         let absent = Threshold::parse("errors<=5 for nobody").expect("a threshold");
         let absent = absent.check("case", &labels());
         assert_eq!((absent.met, absent.found.as_str()), (false, "no sample"));
+    }
+
+    #[test]
+    fn an_unreported_time_misses_its_threshold() {
+        let mut labels = labels();
+        labels[0].response.p99_9 = 0.0;
+        let found = |labels: &[LabelFigures]| {
+            let threshold = Threshold::parse("p99.9<5ms").expect("a threshold");
+            let result = threshold.check("case", labels);
+            (result.met, result.found)
+        };
+        assert_eq!(found(&labels), (false, "not measured".to_owned()));
+        labels[0].response_histogram = vec![(0, 200)];
+        assert_eq!(found(&labels), (true, "0.00 ms".to_owned()), "measured by the Lab");
     }
 
     #[test]

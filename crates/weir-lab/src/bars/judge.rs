@@ -38,7 +38,12 @@ pub fn judge(scenario_bar: &ScenarioBar, load: &str, rounds: &[RoundPair<'_>]) -
         .map(|pair| Some((bar.figure(pair.subject)?, bar.figure(pair.reference)?)))
         .collect();
     let Some(pairs) = pairs.filter(|pairs| !pairs.is_empty()) else {
-        result.notes.push("there is no valid round with this figure".to_owned());
+        let why = if rounds.is_empty() {
+            "there is no valid round with this figure"
+        } else {
+            "this figure is not measured in every round: the generator of a contender may not report it"
+        };
+        result.notes.push(why.to_owned());
         return result;
     };
     let (subjects, references): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
@@ -130,6 +135,11 @@ fn unit(bar: &Bar) -> &'static str {
     }
 }
 
+/// A response time, unless it is one of those that another generator does not report.
+fn reported(milliseconds: f64) -> Option<f64> {
+    (milliseconds > 0.0).then_some(milliseconds)
+}
+
 impl Metric {
     /// The figure of a round, if measured.
     #[must_use]
@@ -139,10 +149,10 @@ impl Metric {
             Self::Cpu => resources?.cpu_us,
             Self::GeneratorCpu => Some(resources?.generator_cpu_us),
             Self::Rate => Some(round.throughput),
-            Self::Mean => Some(round.response.mean),
-            Self::P50 => Some(round.response.p50),
-            Self::P99 => Some(round.response.p99),
-            Self::P99_9 => Some(round.response.p99_9),
+            Self::Mean => reported(round.response.mean),
+            Self::P50 => reported(round.response.p50),
+            Self::P99 => reported(round.response.p99),
+            Self::P99_9 => reported(round.response.p99_9),
             Self::Memory => resources?.memory.map(|bytes| bytes as f64),
             Self::AnonymousMemory => resources?.anonymous_memory.map(|bytes| bytes as f64),
             Self::Disk => resources?.disk,
@@ -222,6 +232,23 @@ mod tests {
         let alone = judged("cpu of a <= 0.6 x b", &HALF[..1], &SLOWER[..1]);
         assert_eq!(alone.outcome, BarOutcome::Inconclusive, "one round has no interval");
         assert_eq!(judged("cpu of a <= b", &[], &[]).value, None);
+    }
+
+    #[test]
+    fn an_unreported_time_does_not_meet_a_bar() {
+        let mut figures = round(1, 100.0, 10.0);
+        figures.response.p50 = 2.0;
+        let judged = |text: &str| {
+            let bar = Bar::parse(text).unwrap();
+            let title = "a title".to_owned();
+            let bar = ScenarioBar { bar, title, overview: None, reason: None, only: Vec::new() };
+            judge(&bar, "", &[RoundPair { subject: &figures, reference: &figures }; 3])
+        };
+        let known = judged("p50 of a <= 5ms");
+        assert_eq!(known.outcome, BarOutcome::Met, "{known:?}");
+        let unknown = judged("p99 of a <= 5ms");
+        assert_eq!(unknown.outcome, BarOutcome::Inconclusive, "{unknown:?}");
+        assert!(unknown.notes[0].contains("not measured"), "{unknown:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod of_rounds;
 
-use super::counted::{CountedRound, resources};
+use super::counted::{CountedRound, foreign_times, resources};
 use super::observed::ObservedLoad;
 use super::windows::Windows;
 use super::{Method, RoundConditions, Settings};
@@ -523,7 +523,8 @@ impl Progress {
         let mut total = self.case.total();
         let mut observed = ObservedLoad::default();
         let mut exact = Some(0.0);
-        for round in rounds {
+        let rounds: Vec<&CountedRound> = rounds.into_iter().collect();
+        for round in &rounds {
             total.merge(&round.total);
             observed.merge(&round.observed);
             let cpu_us = round.resources.as_ref().and_then(|resources| resources.cpu_us);
@@ -535,6 +536,15 @@ impl Progress {
             observed.cpu = micros / 1e6;
         }
         cell.labels = total.figures(&self.case.labels.names());
+        if let Some(times) = foreign_times(rounds.iter().copied()) {
+            for figures in &mut cell.labels {
+                // The generators of a closed model report the same for both.
+                if !self.case.open {
+                    figures.service.clone_from(&times);
+                }
+                figures.response.clone_from(&times);
+            }
+        }
         cell.window = total.window();
         let samples = cell.labels.first().map_or(0, |figures| figures.samples).max(1) as f64;
         let busiest = total.busiest_loop();

@@ -4,6 +4,7 @@ use super::RoundUsage;
 use super::observed::ObservedLoad;
 use crate::figures::Times;
 use crate::results::{Drained, Resources, RoundFigures, Total};
+use crate::stats::median;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,6 +45,41 @@ impl CountedRound {
         }
         found
     }
+}
+
+/// Response times of several rounds by other generators: means are weighted by the requests, percentiles
+/// are medians of the rounds, as there is no histogram. A figure that a round does not have is 0. `None` if
+/// none of the rounds is by another generator.
+pub(super) fn foreign_times<'r>(rounds: impl Iterator<Item = &'r CountedRound>) -> Option<Times> {
+    let times = |round: &'r CountedRound| {
+        Some((round.foreign_times.as_ref()?, round.total.all().samples() as f64))
+    };
+    let rounds: Vec<(&Times, f64)> = rounds.filter_map(times).collect();
+    let of = |figure: fn(&Times) -> f64| -> Vec<f64> {
+        let figures: Vec<f64> = rounds.iter().map(|(times, _)| figure(times)).collect();
+        if figures.iter().all(|time| *time > 0.0) { figures } else { Vec::new() }
+    };
+    let middle = |figure: fn(&Times) -> f64| match &of(figure)[..] {
+        [] => 0.0,
+        figures => median(figures),
+    };
+    let requests: f64 = rounds.iter().map(|(_, requests)| requests).sum();
+    let weighted: f64 =
+        of(|times| times.mean).iter().zip(&rounds).map(|(mean, (_, n))| mean * n).sum();
+    (!rounds.is_empty()).then(|| Times {
+        mean: weighted / requests.max(1.0),
+        deviation: 0.0,
+        min: of(|times| times.min).into_iter().reduce(f64::min).unwrap_or(0.0),
+        p50: middle(|times| times.p50),
+        p75: middle(|times| times.p75),
+        p90: middle(|times| times.p90),
+        p95: middle(|times| times.p95),
+        p98: middle(|times| times.p98),
+        p99: middle(|times| times.p99),
+        p99_9: middle(|times| times.p99_9),
+        p99_99: middle(|times| times.p99_99),
+        max: of(|times| times.max).into_iter().reduce(f64::max).unwrap_or(0.0),
+    })
 }
 
 /// Response times of each kind of request, if there are several.

@@ -327,6 +327,42 @@ fn gc_pauses_and_other_processes_are_reported() {
 }
 
 #[test]
+fn response_times_of_another_generator_are_those_of_its_case() {
+    let thresholds =
+        ["p50<5ms", "p99<5ms", "p99.9<5ms"].map(|text| Threshold::parse(text).expect("one"));
+    let settings = Settings { thresholds: thresholds.to_vec(), ..settings(Method::Once) };
+    let (mut measurement, _folder) = start(settings, vec![case("", RoundSize::Seconds(4.0))]);
+    let turn = measurement.next_round().expect("one");
+    measurement.start_round(turn, 0.0).expect("written");
+    let mut load = second(0, 400, 0, 4.0);
+    load.labels[0].service.reset();
+    load.labels[0].service_sum = 0;
+    measurement.second(&load).expect("written");
+    let row = |subject: &str| ServerRow {
+        time: 4.0,
+        subject: subject.to_owned(),
+        ..ServerRow::default()
+    };
+    // A hundred responses a second, of which each takes 4 ms, and is 0.1 ms late.
+    let rows = vec![
+        ServerRow { cpu: Some(0.5), waiting_threads: Some(0.02), ..row(SERVER) },
+        ServerRow { cpu: Some(1.5), steal: Some(0.0), ..row("host") },
+    ];
+    measurement.observe(rows).expect("written");
+    let foreign_times = Some(Times { mean: 4.0, p50: 3.0, p99: 9.0, ..Times::default() });
+    let conditions = RoundConditions { foreign_times, ..RoundConditions::default() };
+    measurement.end_round(conditions).expect("written");
+    let cell = finish(measurement).cells.remove(0);
+    assert_eq!(cell.violations, Vec::new());
+    let times = &cell.labels[0].response;
+    assert_eq!((times.mean, times.p50, times.p99), (4.0, 3.0, 9.0));
+    assert_eq!(cell.labels[1].service, *times, "a closed model");
+    let found = cell.thresholds.iter().map(|found| (found.met, found.found.as_str()));
+    let expected = [(true, "3.00 ms"), (false, "9.00 ms"), (false, "not measured")];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_condition_of_stop_ends_the_run_with_fail() {
     let stop = vec![StopCondition::parse("error-rate>5% for 3s").expect("a condition")];
     let settings = Settings { stop, ..settings(Method::Once) };
