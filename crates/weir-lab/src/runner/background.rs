@@ -7,11 +7,12 @@ use crate::record::Clock;
 use crate::scenario::Cell;
 use std::thread::JoinHandle;
 
-/// A running load.
+/// A running load, which is stopped on drop.
 #[derive(Debug)]
 pub(super) struct Background {
     control: Control,
-    thread: JoinHandle<Result<Summary, String>>,
+    /// `None` once it has ended.
+    thread: Option<JoinHandle<Result<Summary, String>>>,
 }
 
 impl Runner<'_> {
@@ -34,18 +35,30 @@ impl Runner<'_> {
         };
         let thread = std::thread::Builder::new().name("lab-background".to_owned()).spawn(run);
         let thread = thread.map_err(|error| format!("the background load: {error}"))?;
-        Ok(Some(Background { control, thread }))
+        Ok(Some(Background { control, thread: Some(thread) }))
     }
 }
 
 impl Background {
     /// Ends the load. Failed requests are an error.
-    pub(super) fn end(self) -> Result<(), String> {
-        self.control.stop();
-        let ended = self.thread.join().map_err(|_| "it panicked".to_owned()).flatten();
-        ended
-            .and_then(|summary| without_failures(&summary))
+    pub(super) fn end(mut self) -> Result<(), String> {
+        self.join()
+            .map_or(Ok(()), |summary| without_failures(&summary?))
             .map_err(|why| format!("the background load: {why}"))
+    }
+
+    /// Stops the load and waits for its end. `None` if it has ended already.
+    fn join(&mut self) -> Option<Result<Summary, String>> {
+        let thread = self.thread.take()?;
+        self.control.stop();
+        Some(thread.join().map_err(|_| "it panicked".to_owned()).flatten())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // The round has failed for another reason.
+        let _ = self.join();
     }
 }
 
@@ -54,4 +67,25 @@ pub(super) fn without_failures(summary: &Summary) -> Result<(), String> {
     let Some(group) = summary.total.failures.groups().first() else { return Ok(()) };
     let example = &group.example;
     Err(format!("{}: {} (status {})", example.url, group.message, example.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_background_load_ends_when_its_round_fails() {
+        let control = Control::default();
+        let (stop, (sender, ended)) = (control.clone(), std::sync::mpsc::channel());
+        let thread = std::thread::spawn(move || {
+            while !stop.is_stopped() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            sender.send(()).unwrap();
+            Err("stopped".to_owned())
+        });
+        drop(Background { control, thread: Some(thread) });
+        assert_eq!(ended.try_recv(), Ok(()), "it is not left running");
+    }
 }
