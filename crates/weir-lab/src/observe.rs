@@ -9,6 +9,7 @@ mod gauges;
 mod gc;
 mod host;
 mod process;
+mod seconds;
 mod watch;
 
 pub use family::{Usage, thread_time};
@@ -16,10 +17,15 @@ pub use gauges::{Gauges, is_ready, parse as parse_metrics};
 pub use gc::{GcLog, Pause, throughput as gc_throughput};
 pub use host::{Host, HostTime};
 pub use process::{Processes, listening_on};
+pub use seconds::Seconds;
 pub use watch::Watch;
 
 use crate::results::ServerRow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A last sample sooner than this after the previous one is inaccurate, because CPU clocks tick
+/// every 10 ms. It is used only if there is no other.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// All observed subjects of a run.
 #[derive(Debug, Default)]

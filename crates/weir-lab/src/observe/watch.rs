@@ -1,14 +1,10 @@
 //! Regular samples during a load.
 
-use super::Observer;
+use super::{MIN_INTERVAL, Observer};
 use crate::results::ServerRow;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// A last sample sooner than this after the previous one is inaccurate, because CPU clocks tick
-/// every 10 ms. It is used only if there is no other.
-const MIN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A sampling thread, so that a slow metrics page does not delay the load.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use weir_lab::agents::{Agents, Load as AgentLoad};
 use weir_lab::engine::{self, Control, Event, Io, Options, Summary};
 use weir_lab::jtl::Writer;
 use weir_lab::measure::{Measurement, RoundConditions, SERVER};
-use weir_lab::observe::{Observer, listening_on};
+use weir_lab::observe::{Observer, Seconds, listening_on};
 use weir_lab::program::Program;
 use weir_lab::record::Clock;
 use weir_lab::results::{AgentRound, FolderError, ServerRow, Total};
@@ -81,9 +81,10 @@ impl Load<'_> {
         for port in self.ports {
             observer.add_processes(SERVER, &listening_on(*port));
         }
-        observer.sample(0.0);
+        // The start of a helper is not part of the load.
         let helper = engine::start_helper(&self.program)?;
         let clock = self.agents.map_or_else(Clock::start, Agents::clock);
+        let mut observer = Seconds::start(observer, clock.steady);
         let writer = self.jtl.map(|path| rows(path, &self.program, clock)).transpose()?;
         let options = Options {
             loops: self.loops.number(),
@@ -109,7 +110,7 @@ impl Load<'_> {
         let mut watch = |event: &Event<'_>| {
             if let Event::Second(second) = event {
                 total.add(second);
-                let rows = observer.sample(second.second as f64 + 1.0);
+                let rows = observer.sample();
                 if let (Some(measurement), Ok(())) = (&mut measurement, &written) {
                     written =
                         measurement.second(second).and_then(|()| measurement.observe(rows.clone()));
