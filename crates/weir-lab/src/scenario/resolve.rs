@@ -234,7 +234,15 @@ fn check_measured_rate(cell: &Cell, cells: &[Cell], root: &Fields<'_>, report: &
 
 /// Reports rounds of which nothing is left after `cut`.
 fn check_cut(cell: &Cell, method: &Method, root: &Fields<'_>, report: &mut Diagnostics) {
-    let Method::Paired(PairedRules { cut, .. }) = method else { return };
+    let (Method::Paired(PairedRules { cut, .. }) | Method::Fixed { cut }) = method else { return };
+    if let Some(generator) = cell.generator.filter(|_| !cut.is_zero()) {
+        let at = root.get("protocol").map_or(root.node().at, |node| node.at);
+        let message =
+            format!("`cut` is not possible with {generator}, which reports its whole load");
+        report.error(codes::CONFLICT, at, message).help("omit `cut`, or the `generator`");
+        return;
+    }
+    let Method::Paired(_) = method else { return };
     let is_longer = match size(&cell.program) {
         Some(RoundSize::Seconds(seconds)) => seconds > cut.as_secs_f64(),
         _ => cut.is_zero(),

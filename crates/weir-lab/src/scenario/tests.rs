@@ -472,3 +472,22 @@ fn variables_in_the_path_of_an_absolute_url_leave_its_origin_known() {
     assert_eq!((origin.host.as_str(), origin.port, target.start()), ("other", 9, "/a/"));
     assert!(matches!(second.url, Url::Absolute(_)), "{:?}", second.url);
 }
+
+/// A scenario of one request to a target of this scheme, with further lines.
+fn compared(scheme: &str, lines: &str) -> Result<Scenario, Vec<String>> {
+    let users = "{executor: constant-vus, vus: 1, duration: 9s}";
+    load(&format!("{}{lines}", with("[{get: /}]", users).replace("http:", scheme)))
+}
+
+#[test]
+fn nothing_of_another_generator_can_be_cut_off() {
+    let lines = |cut: &str| {
+        format!(
+            "contenders: {{a: {{server: {{command: [x]}}}}, b: {{server: a, generator: h2load}}}}\n\
+             protocol: {{rounds: {{cut: {cut}}}}}\n"
+        )
+    };
+    compared("http:", &lines("0s")).expect("valid");
+    let wrong = compared("http:", &lines("2s")).expect_err("nothing is left").join(" ");
+    assert!(wrong.contains("`cut` is not possible with h2load") && wrong.contains("6:"), "{wrong}");
+}
