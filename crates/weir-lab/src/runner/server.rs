@@ -160,7 +160,6 @@ impl Servers {
         std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         let data = std::path::absolute(&data).unwrap_or(data);
         let log = self.folder.join(format!("server-{}.log", self.started));
-        let before = Instant::now();
         let (process, mut live) = match &server.start {
             Start::Weir(config) => {
                 self.weir(server, config, &key, (backend, &data, &log), control)?
@@ -169,7 +168,7 @@ impl Servers {
                 self.command(server, command, &key, (backend, &data, &log), control)?
             }
         };
-        live.start = (server.restart == Restart::Round).then(|| before.elapsed());
+        live.start = live.start.filter(|_| server.restart == Restart::Round);
         self.running.push((key, process, live.clone()));
         Ok(live)
     }
@@ -207,6 +206,7 @@ impl Servers {
         }
         command.arg(config);
         command.envs(key.env.iter().map(|(name, value)| (name, names.fill(value))));
+        let started = Instant::now();
         let mut process = Process::start(&mut command, log, true)?;
         let ready = process.event("ready", server.ready_timeout, control)?;
         let address = |text: Option<&str>| text.and_then(|text| text.parse::<SocketAddr>().ok());
@@ -219,7 +219,7 @@ impl Servers {
             Some((at.to_string(), address(text.as_str())?.port()))
         };
         let others = self.other_origins(&ports, which, config, &ready);
-        let live = RunningServer {
+        let mut live = RunningServer {
             others,
             ports: listen_ports.filter_map(listen_port).collect(),
             cores: server.cores.clone(),
@@ -239,6 +239,7 @@ impl Servers {
             process
                 .until(timeout, control, |_| is_ready(&live.origin, Some(path)).then_some(()))?;
         }
+        live.start = Some(started.elapsed());
         Ok((process, live))
     }
 
@@ -302,14 +303,16 @@ impl Servers {
         if is_ready(&origin, None) {
             return Err(format!("another process already listens on {}", origin.authority()));
         }
+        let started = Instant::now();
         let mut process = Process::start(&mut command, log, false)?;
         let path = server.ready.as_deref();
         process.until(server.ready_timeout, control, |_| is_ready(&origin, path).then_some(()))?;
+        let start = Some(started.elapsed());
         let mut pids = vec![process.pid()];
         pids.extend(listening_on(origin.port).into_iter().filter(|pid| *pid != process.pid()));
         let data = Some(data.to_owned());
         let cores = server.cores.clone();
-        let (others, admin, is_own, start) = (Vec::new(), None, true, None);
+        let (others, admin, is_own) = (Vec::new(), None, true);
         let live = RunningServer { ports, cores, origin, others, admin, pids, data, is_own, start };
         Ok((process, live))
     }

@@ -121,6 +121,7 @@ fn cell(
 ) -> Option<Cell> {
     let target = settings::target(root)?;
     let origin = origin(&target, root, report)?;
+    settings::check_all_ready(root, &origin, report);
     let (program, known) = program(root, root, (&target, &origin), shared, report)?;
     let schema = grpc::schema(root, (shared.folder, &shared.schemas), report);
     let (folder, bodies) = (shared.folder, &shared.bodies);

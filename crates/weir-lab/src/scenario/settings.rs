@@ -6,6 +6,7 @@ use super::fields::{
 use super::prepare::{PREPARE, Preparation, preparations};
 use super::tls::TlsKeys;
 use crate::measure::Method;
+use crate::program::Origin;
 use crate::protocol::{PairedRules, Rules};
 use crate::stop::StopCondition;
 use crate::threshold::Threshold;
@@ -322,6 +323,32 @@ pub(super) fn target(root: &Fields<'_>) -> Option<Target> {
 /// `server`.
 pub(super) fn server(root: &Fields<'_>, folder: &Path) -> Option<Server> {
     Some(started_server(&root.object("server", Server::SHAPE)?, folder))
+}
+
+/// Reports `ready` of a server or backend whose page is behind TLS: only pages of plain HTTP are read.
+fn check_ready(of: &Fields<'_>, is_tls: bool, report: &mut Diagnostics) {
+    if let Some(ready) = of.get("ready").filter(|_| is_tls) {
+        report
+            .error(codes::CONFLICT, ready.at, "`ready` is not possible with https")
+            .help("omit it: the server is ready when its port is open");
+    }
+}
+
+/// Reports `ready` of the servers of the scenario and of the backend if their pages are behind TLS.
+pub(super) fn check_all_ready(root: &Fields<'_>, origin: &Origin, report: &mut Diagnostics) {
+    if let Some(server) = root.object("server", Server::SHAPE) {
+        check_ready(&server, origin.tls, report);
+    }
+    for contender in root.members("contenders") {
+        let server = contender.value.get("server").filter(|server| server.members().is_some());
+        if let Some(server) = server {
+            check_ready(&Fields::new(server, Server::SHAPE), origin.tls, report);
+        }
+    }
+    if let Some(backend) = root.object("backend", &BACKEND) {
+        let is_tls = backend.text("ready").is_some_and(|url| url.starts_with("https:"));
+        check_ready(&backend, is_tls, report);
+    }
 }
 
 /// A server with its files relative to `folder`.

@@ -491,3 +491,15 @@ fn nothing_of_another_generator_can_be_cut_off() {
     let wrong = compared("http:", &lines("2s")).expect_err("nothing is left").join(" ");
     assert!(wrong.contains("`cut` is not possible with h2load") && wrong.contains("6:"), "{wrong}");
 }
+
+#[test]
+fn the_page_of_a_ready_server_is_plain_http() {
+    let server = "server: {command: [x], ready: /health}\n";
+    compared("http:", server).expect("valid");
+    let contender = "contenders: {a: {server: {command: [x], ready: /health}}}\n";
+    let backend = "backend: {command: [x], ready: \"https://127.0.0.1:${port}/\"}\n";
+    for (scheme, lines) in [("https:", server), ("https:", contender), ("http:", backend)] {
+        let wrong = compared(scheme, lines).expect_err("with TLS").join(" ");
+        assert!(wrong.contains("`ready` is not possible with https"), "{wrong}");
+    }
+}
