@@ -4,6 +4,7 @@ use super::Runner;
 use super::server::RunningServer;
 use crate::engine::{self, Control, Summary};
 use crate::record::Clock;
+use crate::results::Failure;
 use crate::scenario::Cell;
 use std::thread::JoinHandle;
 
@@ -65,8 +66,9 @@ impl Drop for Background {
 /// Failed requests of a load that is not reported, as an error.
 pub(super) fn without_failures(summary: &Summary) -> Result<(), String> {
     let Some(group) = summary.total.failures.groups().first() else { return Ok(()) };
-    let example = &group.example;
-    Err(format!("{}: {} (status {})", example.url, group.message, example.status))
+    // The reason is part of results and reports.
+    let Failure { url, message, status, .. } = Failure::new(group, &[]);
+    Err(format!("{url}: {message} (status {status})"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::engine;
 use crate::measure::resized;
 use crate::program::{Executor, Phase, Program, Step, StreamKind};
 use crate::protocol::RoundSize;
-use crate::record::Clock;
+use crate::record::{Clock, FailureGroup};
+use crate::results::Failure;
 use crate::scenario::{Cell, set_rate};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,17 +45,7 @@ impl Runner<'_> {
         let summary = self.load(program, cell, 1)?;
         let all = summary.total.all(&summary.transactions);
         match summary.total.failures.groups().first() {
-            Some(failed) => {
-                let example = &failed.example;
-                let body = match example.response.split_once("\n\n") {
-                    Some((_, body)) => format!("; the body begins with {:?}", excerpt(body)),
-                    None => String::new(),
-                };
-                let (status, url, message) = (example.status, &example.url, &failed.message);
-                Err(format!(
-                    "its response is not as it should be: {url}: {message} (status {status}){body}"
-                ))
-            }
+            Some(failed) => Err(format!("its response is not as it should be: {}", reason(failed))),
             None if all.samples() == 0 && !self.control.is_stopped() => {
                 Err("it sent no response to a first request".to_owned())
             }
@@ -145,7 +136,48 @@ fn add_checks(steps: &mut [Step], cell: &Cell) {
     }
 }
 
+/// Why a response is not as it should be, and the beginning of its body; without secrets, as the reason is part
+/// of results and reports.
+fn reason(failed: &FailureGroup) -> String {
+    let Failure { url, message, status, response, .. } = Failure::new(failed, &[]);
+    let body = match response.split_once("\n\n") {
+        Some((_, body)) => format!("; the body begins with {:?}", excerpt(body)),
+        None => String::new(),
+    };
+    format!("{url}: {message} (status {status}){body}")
+}
+
 /// The beginning of a body.
 fn excerpt(body: &str) -> String {
     body.chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Label;
+    use crate::record::Example;
+    use crate::sample::ErrorKind;
+
+    #[test]
+    fn a_reason_has_no_secrets_even_where_its_body_is_cut_off() {
+        let body = format!("{{{}\"token\": \"t0psecret\"}}", " ".repeat(185));
+        let failed = FailureGroup {
+            label: Label(0),
+            kind: ErrorKind::Check,
+            message: "expected /b?token=t0psecret".to_owned(),
+            count: 1,
+            first: 0,
+            last: 0,
+            example: Example {
+                status: 200,
+                url: "http://a/b?x=1&token=t0psecret".to_owned(),
+                request: String::new(),
+                response: format!("HTTP/1.1 200 OK\n\n{body}"),
+            },
+        };
+        let reason = reason(&failed);
+        assert!(reason.starts_with("http://a/b?x=1&token=***: expected /b?token=***"), "{reason}");
+        assert!(!reason.contains("t0p") && reason.contains("the body begins with"), "{reason}");
+    }
 }
