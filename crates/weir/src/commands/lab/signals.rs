@@ -2,16 +2,18 @@
 
 use std::io;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use weir_lab::engine::Control;
 
-/// The first signal waits for requests in flight, the second one does not.
+/// The first signal waits for requests in flight, the second one does not. A closed terminal (SIGHUP) is one, too:
+/// servers, which are in process groups of their own, would run on.
 pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let control = control.clone();
-    let (mut interrupt, mut terminate) = {
+    let (mut interrupt, mut terminate, mut hangup) = {
         let _guard = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose()?;
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, hangup)
     };
     let wait = move || {
         runtime.block_on(async {
@@ -19,6 +21,7 @@ pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    () = received(hangup.as_mut()) => {}
                 }
                 stop(&control);
             }
@@ -26,6 +29,25 @@ pub(super) fn stop(control: &Control) -> anyhow::Result<()> {
     };
     std::thread::Builder::new().name("lab-signals".to_owned()).spawn(wait)?;
     Ok(())
+}
+
+/// Waits for a signal; without one, for ever.
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether SIGHUP is ignored: `nohup` starts programs like this, which are to go on without a terminal.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Signal n is bit n - 1.
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Ends a load after a time.
