@@ -248,7 +248,7 @@ impl Runner<'_> {
             Some(generator) => {
                 let mut program = program;
                 server.retarget(&mut program, &self.base);
-                self.foreign_round(next, &program, generator, &server)?;
+                self.foreign_round(next, (&program, generator), &server, undrained)?;
             }
             None => self.round(next, program, &server, undrained)?,
         }

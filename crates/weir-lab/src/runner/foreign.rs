@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Runner<'_> {
-    /// Runs a round of a case by another generator.
+    /// Runs a round of a case by another generator. `undrained`: the queues were not empty before.
     pub(super) fn foreign_round(
         &mut self,
         next: NextRound,
-        program: &Program,
-        generator: ForeignGenerator,
+        (program, generator): (&Program, ForeignGenerator),
         live: &RunningServer,
+        undrained: bool,
     ) -> Result<(), RunError> {
         let cell = &self.scenario.cells[next.cell];
         let case = &cell.name();
@@ -50,7 +50,7 @@ impl Runner<'_> {
                 let second = interval(&result, program.labels.len(), usage.generator);
                 self.measurement.second(&second)?;
                 let conditions = RoundConditions {
-                    undrained: !is_idle,
+                    undrained: undrained || !is_idle,
                     usage: Some(usage),
                     foreign_times: Some(result.times),
                     ..RoundConditions::default()
