@@ -11,6 +11,7 @@ mod affinity;
 mod backend;
 mod background;
 mod counters;
+mod data_folder;
 mod deferred;
 mod foreign;
 mod idle;

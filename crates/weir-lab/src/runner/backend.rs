@@ -1,6 +1,7 @@
 //! The backend of the server under test: one at a time.
 
 use super::affinity::Pinned;
+use super::data_folder::DataFolder;
 use super::placeholders::{Address, PORT, Placeholders, absolute, free_port, local};
 use super::process::Process;
 use crate::engine::Control;
@@ -21,13 +22,21 @@ pub(super) struct Backends {
     folder: PathBuf,
     /// Of all servers.
     shared: PathBuf,
-    running: Option<(Backend, Process, Address)>,
+    running: Option<(Backend, Running)>,
     /// Number of started backends.
     started: usize,
     /// The common port of all backends of a run with a free port: servers know this port.
     port: Option<u16>,
     /// Further ports by their names, which are common as well.
     ports: Vec<(String, u16)>,
+}
+
+/// A running backend. Its data folder, if it has one, is deleted after its process has ended.
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    address: Address,
+    _data: Option<DataFolder>,
 }
 
 impl Backends {
@@ -50,7 +59,7 @@ impl Backends {
 
     /// Process id of the running backend.
     pub(super) fn pid(&self) -> Option<i32> {
-        self.running.as_ref().map(|(_, process, _)| process.pid())
+        self.running.as_ref().map(|(_, running)| running.process.pid())
     }
 
     /// Starts the requested backend unless it is running, and stops any other. Returns its address,
@@ -60,26 +69,23 @@ impl Backends {
         requested: Option<&Backend>,
         control: &Control,
     ) -> Result<Option<Address>, String> {
-        if let Some((running, _, address)) = &self.running
-            && Some(running) == requested
+        if let Some((backend, running)) = &self.running
+            && Some(backend) == requested
         {
-            return Ok(Some(address.clone()));
+            return Ok(Some(running.address.clone()));
         }
         // The running backend may use the same port.
         self.running = None;
         let Some(requested) = requested else { return Ok(None) };
-        let (process, address) = self
+        let running = self
             .start(requested, control)
             .map_err(|why| format!("the backend did not start: {why}"))?;
-        self.running = Some((requested.clone(), process, address.clone()));
+        let address = running.address.clone();
+        self.running = Some((requested.clone(), running));
         Ok(Some(address))
     }
 
-    fn start(
-        &mut self,
-        requested: &Backend,
-        control: &Control,
-    ) -> Result<(Process, Address), String> {
+    fn start(&mut self, requested: &Backend, control: &Control) -> Result<Running, String> {
         let _pinned = Pinned::to(&requested.cores)?;
         let log = self.folder.join("backend.log");
         match &requested.start {
@@ -90,10 +96,9 @@ impl Backends {
                 command.args(["--delay", &format!("{}ms", delay.as_millis())]);
                 let mut process = Process::start(&mut command, &log, true)?;
                 process.event("ready", READY_TIMEOUT, control)?;
-                Ok((
-                    process,
-                    Address { authority: Some(local(port).to_string()), ..Address::default() },
-                ))
+                let authority = Some(local(port).to_string());
+                let address = Address { authority, ..Address::default() };
+                Ok(Running { process, address, _data: None })
             }
             BackendStart::Command { command, ready } => {
                 self.command(requested, command, ready.as_ref(), &log, control)
@@ -108,20 +113,18 @@ impl Backends {
         ready: Option<&String>,
         log: &Path,
         control: &Control,
-    ) -> Result<(Process, Address), String> {
+    ) -> Result<Running, String> {
         let needs_port = !requested.files.is_empty()
             || command.iter().chain(ready).any(|text| text.contains(PORT));
         let port = if needs_port { Some(self.own_port()?) } else { None };
         self.started += 1;
-        let data = self.folder.join(format!("backend-data-{}", self.started));
-        std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
-        let data = std::path::absolute(&data).unwrap_or(data);
+        let data = DataFolder::create(&self.folder.join(format!("backend-data-{}", self.started)))?;
         let folder = absolute(&requested.folder);
         let ports = self.named_ports(&requested.ports)?;
         let names = Placeholders {
             port,
             ports: &ports,
-            data: Some(&data),
+            data: Some(data.path()),
             folder: Some(&folder),
             shared: Some(&self.shared),
             ..Placeholders::default()
@@ -145,7 +148,8 @@ impl Backends {
         })?;
         let ready_at = ready_at.map(|(origin, _)| origin.authority());
         let authority = ready_at.or_else(|| port.map(|port| local(port).to_string()));
-        Ok((process, Address { authority, data: Some(data), ports }))
+        let address = Address { authority, data: Some(data.path().to_owned()), ports };
+        Ok(Running { process, address, _data: Some(data) })
     }
 
     fn own_port(&mut self) -> Result<u16, String> {
@@ -165,5 +169,36 @@ impl Backends {
     /// Stops the backend.
     pub(super) fn stop(&mut self) {
         self.running = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_deleted_with_its_backend_and_after_a_failed_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut backends = Backends::new(Path::new("weir"), folder.path(), Path::new("shared"));
+        let control = Control::default();
+        let backend = |script: &str| Backend {
+            start: BackendStart::Command {
+                command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+                ready: None,
+            },
+            folder: folder.path().to_owned(),
+            files: Vec::new(),
+            ports: Vec::new(),
+            cores: Vec::new(),
+        };
+        let address = backends.ensure(Some(&backend("sleep 60")), &control).unwrap().unwrap();
+        let data = address.data.unwrap();
+        assert!(data.is_dir());
+        backends.ensure(None, &control).unwrap();
+        assert!(!data.exists());
+        let missing = BackendStart::Command { command: vec!["/no/such".to_owned()], ready: None };
+        let missing = Backend { start: missing, ..backend("") };
+        backends.ensure(Some(&missing), &control).unwrap_err();
+        assert!(!folder.path().join("backend-data-2").exists());
     }
 }

@@ -1,6 +1,7 @@
 //! Servers under test: one for each case, with its own port and data folder.
 
 use super::affinity::Pinned;
+use super::data_folder::DataFolder;
 use super::placeholders::{
     Address, DATA, PORT, Placeholders, absolute, free_port, local, named_ports,
 };
@@ -111,7 +112,8 @@ pub(super) struct Servers {
     /// Of all servers.
     shared: PathBuf,
     base: Origin,
-    running: Vec<(Key, Process, RunningServer)>,
+    /// A data folder is deleted after its process has ended.
+    running: Vec<(Key, Process, RunningServer, DataFolder)>,
     /// Number of started servers.
     started: usize,
 }
@@ -126,24 +128,24 @@ impl Servers {
     /// The running server with this key.
     pub(super) fn running(&self, key: &Key) -> Option<RunningServer> {
         let mut running = self.running.iter();
-        running.find(|(known, ..)| known == key).map(|(_, _, live)| live.clone())
+        running.find(|(known, ..)| known == key).map(|(_, _, live, _)| live.clone())
     }
 
     /// Stops all unneeded servers. Returns whether one was running.
     pub(super) fn stop_unneeded(&mut self, needed: &[Key]) -> bool {
         let before = self.running.len();
-        self.running.extract_if(.., |(key, ..)| !needed.contains(key)).for_each(end);
+        self.running.retain(|(key, ..)| needed.contains(key));
         self.running.len() < before
     }
 
     /// Stops a server, if it is running.
     pub(super) fn stop_one(&mut self, key: &Key) {
-        self.running.extract_if(.., |(known, ..)| known == key).for_each(end);
+        self.running.retain(|(known, ..)| known != key);
     }
 
     /// Stops all servers.
     pub(super) fn stop(&mut self) {
-        std::mem::take(&mut self.running).into_iter().for_each(end);
+        self.running.clear();
     }
 
     /// Starts a server and waits until it is ready. `backend` is the address of the backend.
@@ -156,20 +158,19 @@ impl Servers {
     ) -> Result<RunningServer, String> {
         let _pinned = Pinned::to(&server.cores)?;
         self.started += 1;
-        let data = self.folder.join(format!("data-{}", self.started));
-        std::fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
-        let data = std::path::absolute(&data).unwrap_or(data);
+        let folder = DataFolder::create(&self.folder.join(format!("data-{}", self.started)))?;
+        let data = folder.path();
         let log = self.folder.join(format!("server-{}.log", self.started));
         let (process, mut live) = match &server.start {
             Start::Weir(config) => {
-                self.weir(server, config, &key, (backend, &data, &log), control)?
+                self.weir(server, config, &key, (backend, data, &log), control)?
             }
             Start::Command(command) => {
-                self.command(server, command, &key, (backend, &data, &log), control)?
+                self.command(server, command, &key, (backend, data, &log), control)?
             }
         };
         live.start = live.start.filter(|_| server.restart == Restart::Round);
-        self.running.push((key, process, live.clone()));
+        self.running.push((key, process, live.clone(), folder));
         Ok(live)
     }
 
@@ -315,15 +316,6 @@ impl Servers {
         let (others, admin, is_own) = (Vec::new(), None, true);
         let live = RunningServer { ports, cores, origin, others, admin, pids, data, is_own, start };
         Ok((process, live))
-    }
-}
-
-/// Stops a server and deletes its data; its output stays.
-fn end((_, process, live): (Key, Process, RunningServer)) {
-    drop(process);
-    if let Some(data) = live.data {
-        // Remaining files are deleted together with the results.
-        let _ = std::fs::remove_dir_all(data);
     }
 }
 
