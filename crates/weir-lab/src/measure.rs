@@ -43,6 +43,8 @@ use std::time::Duration;
 
 /// The subject of `server.csv` of the server under test.
 pub const SERVER: &str = "server";
+/// The subject of `server.csv` of the Lab itself.
+pub const GENERATOR: &str = "generator";
 /// The subject whose value is the garbage collection pauses of a JVM since the previous row, in
 /// milliseconds.
 pub const PAUSES: &str = "gc pauses";
@@ -123,6 +125,8 @@ pub struct RoundUsage {
     pub backend: Option<Duration>,
     /// CPU time of the load generator.
     pub generator: Duration,
+    /// CPU time of the Lab during the load of another generator, for instance of a background load.
+    pub lab: Duration,
     /// Busy time of all cores of the machine.
     pub busy: Duration,
     /// Share of the machine's time taken by its hypervisor.

@@ -8,6 +8,7 @@ mod family;
 mod gauges;
 mod gc;
 mod host;
+mod own;
 mod process;
 mod seconds;
 mod watch;
@@ -20,7 +21,9 @@ pub use process::{Processes, listening_on};
 pub use seconds::Seconds;
 pub use watch::Watch;
 
+use crate::measure::GENERATOR;
 use crate::results::ServerRow;
+use own::Own;
 use std::time::{Duration, Instant};
 
 /// A last sample sooner than this after the previous one is inaccurate, because CPU clocks tick
@@ -32,6 +35,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(200);
 pub struct Observer {
     processes: Vec<(String, Processes)>,
     host: Option<Host>,
+    own: Own,
     /// Gauges of a metrics page.
     pub gauges: Option<Gauges>,
     /// Log with the pauses of a JVM.
@@ -39,7 +43,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Observes only the host.
+    /// Observes only the host, and the Lab itself.
     pub fn new() -> Self {
         Self { host: Host::new(), ..Self::default() }
     }
@@ -47,6 +51,11 @@ impl Observer {
     /// Adds processes with their descendants under one name: a server with its workers.
     pub fn add_processes(&mut self, name: &str, pids: &[i32]) {
         self.processes.push((name.to_owned(), Processes::new(pids)));
+    }
+
+    /// Adds a helper of the Lab, whose CPU is that of the Lab.
+    pub fn add_helper(&mut self, pid: i32) {
+        self.own.helpers.push(pid);
     }
 
     /// Takes a sample. `time` is the time of the rows, in seconds since the start of the run. The
@@ -59,6 +68,7 @@ impl Observer {
         for (name, processes) in &mut self.processes {
             rows.push(ServerRow { time, subject: name.clone(), ..processes.sample(now) });
         }
+        rows.push(ServerRow { time, subject: GENERATOR.to_owned(), ..self.own.sample(now) });
         if let Some(host) = &mut self.host {
             rows.push(ServerRow { time, subject: "host".to_owned(), ..host.sample(now) });
         }

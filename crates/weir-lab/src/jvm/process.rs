@@ -53,6 +53,13 @@ struct Shared {
 }
 
 impl Helper {
+    /// Process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        i32::try_from(child.id()).unwrap_or(0)
+    }
+
     /// Starts a helper for a plan, and waits until it is ready.
     ///
     /// # Errors

@@ -327,6 +327,7 @@ impl Progress {
         let (total, mut observed) = self.best_step.take().unwrap_or((total, self.observed));
         let RoundConditions { undrained, count_mismatch, counters, usage, foreign_times, agents } =
             conditions;
+        observed.set_generators(&total, foreign_times.is_some(), &agents);
         let idle_others = usage.and_then(|usage| usage.idle_others);
         if idle_others.is_some() {
             observed.forget_others();
@@ -406,8 +407,8 @@ impl Progress {
         let (rate, quantum) = self.case.rate.unzip();
         Evidence {
             server: observed.busiest(),
-            others: observed.others(total.generator_cpu()),
-            server_waiting: observed.waiting_for_others(total.generator_cpu()),
+            others: observed.others(),
+            server_waiting: observed.waiting_for_others(),
             steal: if observed.host > 0.0 { observed.steal / observed.host } else { 0.0 },
             ..total.evidence(rate, quantum.unwrap_or_default().max(self.case.allowed_lag))
         }
@@ -555,9 +556,7 @@ impl Progress {
             memory: observed.memory,
             idle: None,
         });
-        if let Some(cores) =
-            observed.others(total.generator_cpu()).filter(|cores| *cores >= MIN_OTHER_CORES)
-        {
+        if let Some(cores) = observed.others().filter(|cores| *cores >= MIN_OTHER_CORES) {
             let text = format!(
                 "other processes of this machine used {cores:.1} cores besides generator and server"
             );

@@ -97,10 +97,11 @@ pub(super) fn resources(usage: &RoundUsage, total: &Total, observed: &ObservedLo
     let requests = total.all().samples().max(1) as f64;
     let seconds = usage.length.as_secs_f64().max(f64::MIN_POSITIVE);
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / requests;
-    let used =
-        usage.generator + usage.server.unwrap_or_default() + usage.backend.unwrap_or_default();
+    let servers = usage.server.unwrap_or_default() + usage.backend.unwrap_or_default();
+    let used = usage.generator + usage.lab + servers;
     let others = usage.busy.saturating_sub(used).as_secs_f64() / seconds;
-    let whole_machine = usage.idle_others.map(|_| usage.busy.saturating_sub(usage.generator));
+    let whole_machine =
+        usage.idle_others.map(|_| usage.busy.saturating_sub(usage.generator + usage.lab));
     let idle = usage.server.zip(usage.server_cores).filter(|_| whole_machine.is_none());
     let idle = idle.map(|(server, cores)| {
         (1.0 - server.as_secs_f64() / seconds / cores.max(1) as f64).max(0.0)

@@ -86,7 +86,8 @@ impl Runner<'_> {
         let (before, own) = (self.reading(live), children());
         let output = run_to_end(command, order.time + END_TIMEOUT, self.control)?;
         let mut usage = before.until(&self.reading(live), live);
-        // The Lab itself only waits.
+        // The Lab itself only waits, or has a background load.
+        usage.lab = usage.generator;
         usage.generator = children().saturating_sub(own);
         usage.generator_memory = 0;
         background.map_or(Ok(()), Background::end)?;

@@ -117,6 +117,7 @@ impl Reading {
             server_memory: later.server.map_or(0, |usage| usage.memory),
             backend: cpu(self.backend, later.backend),
             generator: later.generator.saturating_sub(self.generator),
+            lab: Duration::ZERO,
             busy: later.host.busy.saturating_sub(self.host.busy),
             steal: if all > 0.0 { stolen / all } else { 0.0 },
             anonymous_memory: later.server.map_or(0, |usage| usage.anonymous),

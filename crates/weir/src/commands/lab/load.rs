@@ -83,6 +83,9 @@ impl Load<'_> {
         }
         // The start of a helper is not part of the load.
         let helper = engine::start_helper(&self.program)?;
+        if let Some(helper) = &helper {
+            observer.add_helper(helper.pid());
+        }
         let clock = self.agents.map_or_else(Clock::start, Agents::clock);
         let mut observer = Seconds::start(observer, clock.steady);
         let writer = self.jtl.map(|path| rows(path, &self.program, clock)).transpose()?;
