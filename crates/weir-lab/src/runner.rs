@@ -276,9 +276,13 @@ impl Runner<'_> {
         let is_paired = matches!(self.scenario.method, Method::Paired(_));
         if is_paired && !self.prepared.contains(&index) {
             let same_load = (0..cells.len()).filter(|at| cells[*at].values == cells[index].values);
+            // Of the servers at the port of the target, only that of the round can run.
             let runs_between_rounds = |at: &usize| {
                 let server = self.scenario.server_of(&cells[*at]);
-                server.is_some_and(|server| server.restart != Restart::Round)
+                server.is_some_and(|server| {
+                    let key = server::key(server, *at, &cells[*at]);
+                    server.restart != Restart::Round && server::has_own_port(server, &key)
+                })
             };
             for at in same_load
                 .filter(|at| *at != index && self.measurement.is_open(*at))
@@ -326,6 +330,23 @@ impl Runner<'_> {
         Ok(Some((lowest * rate.fraction).round().max(1.0)))
     }
 
+    /// Forgets stopped servers: in rounds of all cases, the next server of their cells is verified and warmed up
+    /// again.
+    fn forget(&mut self, stopped: &[(server::Key, RunningServer)]) {
+        let was_loaded =
+            |live: &RunningServer| stopped.iter().any(|(_, one)| one.data == live.data);
+        self.last_loaded = self.last_loaded.take().filter(|live| !was_loaded(live));
+        if matches!(self.scenario.method, Method::Paired(_)) {
+            let key_of = |at: usize| {
+                let cell = &self.scenario.cells[at];
+                Some(server::key(self.scenario.server_of(cell)?, at, cell))
+            };
+            let is_stopped =
+                |at: usize| stopped.iter().any(|(key, _)| key_of(at).as_ref() == Some(key));
+            self.prepared.retain(|at| !is_stopped(*at));
+        }
+    }
+
     /// Provides the ready server of a cell, and its backend.
     fn start_server(&mut self, index: usize, cell: &Cell) -> Result<RunningServer, String> {
         let cells = &self.scenario.cells;
@@ -357,6 +378,8 @@ impl Runner<'_> {
         if let Some(live) = self.servers.running(&key) {
             return Ok(live);
         }
+        let stopped = self.servers.stop_at_port_of(server, &key);
+        self.forget(&stopped);
         (self.watch)(&Step::Activity(&format!("starting {name}")));
         let live = self
             .servers

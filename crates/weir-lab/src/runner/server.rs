@@ -143,6 +143,21 @@ impl Servers {
         self.running.retain(|(known, ..)| known != key);
     }
 
+    /// Stops the servers that have the port of a server which is about to start: all servers without a port of their
+    /// own listen at that of the target, so that only one of them can run. Returns those that were stopped.
+    pub(super) fn stop_at_port_of(
+        &mut self,
+        server: &Server,
+        key: &Key,
+    ) -> Vec<(Key, RunningServer)> {
+        if has_own_port(server, key) {
+            return Vec::new();
+        }
+        let port = self.base.port;
+        let stopped = self.running.extract_if(.., |(_, _, live, _)| live.origin.port == port);
+        stopped.map(|(key, _, live, _)| (key, live)).collect()
+    }
+
     /// Stops all servers.
     pub(super) fn stop(&mut self) {
         self.running.clear();
@@ -266,22 +281,14 @@ impl Servers {
     }
 
     fn command(
-        &mut self,
+        &self,
         server: &Server,
         command: &[String],
         key: &Key,
         (backend, data, log): (Option<&Address>, &Path, &Path),
         control: &Control,
     ) -> Result<(Process, RunningServer), String> {
-        let texts =
-            || command.iter().chain(&key.args).chain(key.env.iter().map(|(_, value)| value));
-        let port = if !server.files.is_empty() || texts().any(|text| text.contains(PORT)) {
-            Some(free_port()?)
-        } else {
-            // All servers use the same port, so that only one can run.
-            self.stop();
-            None
-        };
+        let port = if has_own_port(server, key) { Some(free_port()?) } else { None };
         let ports = named_ports(&server.ports)?;
         let folder = absolute(&server.folder);
         let names = Placeholders {
@@ -319,6 +326,14 @@ impl Servers {
     }
 }
 
+/// Whether a server listens at a free port, not at that of the target. Files of a server may have the port.
+pub(super) fn has_own_port(server: &Server, key: &Key) -> bool {
+    let Start::Command(command) = &server.start else { return true };
+    let values = key.env.iter().map(|(_, value)| value);
+    let mut texts = command.iter().chain(&key.args).chain(values);
+    !server.files.is_empty() || texts.any(|text| text.contains(PORT))
+}
+
 /// Ports of the listeners in the main file of a configuration.
 fn ports(config: &Path) -> Vec<Option<u16>> {
     let root = main_file(config);
@@ -350,5 +365,41 @@ pub(super) fn in_data_folder(path: &Path, data: Option<&Path>) -> PathBuf {
             Placeholders { data: Some(data), ..Placeholders::default() }.fill(&text[at..]).into()
         }
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Overrides, load_text};
+
+    #[test]
+    fn only_servers_at_the_same_port_stop() {
+        let text = "lab: 1\ntarget: {base: \"http://127.0.0.1:7001\"}\nrequests: [{get: /}]\n\
+            load: {executor: constant-vus, vus: 1, duration: 9s}\ncontenders:\n  \
+            fixed: {server: {command: [sleep, \"60\"]}}\n  other: {server: {command: [sleep, \"61\"]}}\n  \
+            free: {server: {command: [sleep, \"62\", \"${port}\"]}}\n";
+        let (scenario, _) = load_text(Path::new("a.yaml"), text, &Overrides::default()).unwrap();
+        let of = |at: usize| {
+            let server = scenario.server_of(&scenario.cells[at]).unwrap();
+            (server, key(server, at, &scenario.cells[at]))
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (base, _) = Origin::parse("http://127.0.0.1:7001").unwrap();
+        let shared = Path::new("shared");
+        let mut servers = Servers::new(Path::new("weir"), folder.path(), shared, base.clone());
+        for (at, port) in [(0, 7001), (2, 7002)] {
+            let log = folder.path().join("log");
+            let process = Process::start(Command::new("sleep").arg("60"), &log, false).unwrap();
+            let live = RunningServer::existing_server(Origin { port, ..base.clone() });
+            let data = DataFolder::create(&folder.path().join(port.to_string())).unwrap();
+            servers.running.push((of(at).1, process, live, data));
+        }
+        let ((free, free_key), (other, other_key)) = (of(2), of(1));
+        assert!(servers.stop_at_port_of(free, &free_key).is_empty());
+        let stopped = servers.stop_at_port_of(other, &other_key);
+        assert_eq!(stopped.iter().map(|(key, _)| key).collect::<Vec<_>>(), [&of(0).1]);
+        assert!(servers.running(&free_key).is_some());
+        assert!(!folder.path().join("7001").exists() && folder.path().join("7002").exists());
     }
 }
