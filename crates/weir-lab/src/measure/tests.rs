@@ -326,11 +326,12 @@ fn gc_pauses_and_other_processes_are_reported() {
     assert!(cell.remarks.iter().any(|text| text == remark), "{:?}", cell.remarks);
 }
 
-#[test]
-fn response_times_of_another_generator_are_those_of_its_case() {
-    let thresholds =
-        ["p50<5ms", "p99<5ms", "p99.9<5ms"].map(|text| Threshold::parse(text).expect("one"));
-    let settings = Settings { thresholds: thresholds.to_vec(), ..settings(Method::Once) };
+/// A case whose load another generator has, of a hundred responses a second. `waiting` threads of its server wait for
+/// a core, two thirds of it because of the server itself.
+fn by_another_generator(waiting: f64) -> Cell {
+    let threshold = |text| Threshold::parse(text).expect("a threshold");
+    let thresholds = ["p50<5ms", "p99<5ms", "p99.9<5ms"].map(threshold).to_vec();
+    let settings = Settings { thresholds, ..settings(Method::Once) };
     let (mut measurement, _folder) = start(settings, vec![case("", RoundSize::Seconds(4.0))]);
     let turn = measurement.next_round().expect("one");
     measurement.start_round(turn, 0.0).expect("written");
@@ -343,23 +344,33 @@ fn response_times_of_another_generator_are_those_of_its_case() {
         subject: subject.to_owned(),
         ..ServerRow::default()
     };
-    // A hundred responses a second, of which each takes 4 ms, and is 0.1 ms late.
     let rows = vec![
-        ServerRow { cpu: Some(0.5), waiting_threads: Some(0.02), ..row(SERVER) },
+        ServerRow { cpu: Some(1.0), waiting_threads: Some(waiting), ..row(SERVER) },
         ServerRow { cpu: Some(1.5), steal: Some(0.0), ..row("host") },
     ];
     measurement.observe(rows).expect("written");
     let foreign_times = Some(Times { mean: 4.0, p50: 3.0, p99: 9.0, ..Times::default() });
     let conditions = RoundConditions { foreign_times, ..RoundConditions::default() };
     measurement.end_round(conditions).expect("written");
-    let cell = finish(measurement).cells.remove(0);
-    assert_eq!(cell.violations, Vec::new());
+    finish(measurement).cells.remove(0)
+}
+
+#[test]
+fn response_times_of_another_generator_are_those_of_its_case() {
+    let cell = by_another_generator(0.0);
     let times = &cell.labels[0].response;
     assert_eq!((times.mean, times.p50, times.p99), (4.0, 3.0, 9.0));
     assert_eq!(cell.labels[1].service, *times, "a closed model");
     let found = cell.thresholds.iter().map(|found| (found.met, found.found.as_str()));
     let expected = [(true, "3.00 ms"), (false, "9.00 ms"), (false, "not measured")];
     assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_delay_is_a_share_of_the_mean_of_another_generator() {
+    assert_eq!(by_another_generator(0.06).violations, [], "0.2 ms of 4 ms");
+    let found = by_another_generator(0.18).violations;
+    assert!(matches!(found[..], [Violation::StarvedServer { .. }]), "0.6 ms: {found:?}");
 }
 
 #[test]
