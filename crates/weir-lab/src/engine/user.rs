@@ -498,7 +498,14 @@ impl User {
     pub(super) async fn pause(&mut self, nanoseconds: f64) {
         let before = self.now;
         self.sleep(nanoseconds).await;
-        let passed = self.now.saturating_sub(before);
+        self.leave_out(self.now.saturating_sub(before));
+    }
+
+    /// Time of the iteration itself is no part of its transactions, and no delay of its first sample.
+    fn leave_out(&mut self, passed: u64) {
+        if let Some(intended) = &mut self.intended {
+            *intended += passed;
+        }
         for transaction in &mut self.transactions {
             transaction.paused(passed);
         }
@@ -509,10 +516,7 @@ impl User {
         self.paused = true;
         (self.steps, self.yields, self.progressed) = (0, 0, true);
         self.now = self.events.now();
-        let passed = self.now.saturating_sub(before);
-        for transaction in &mut self.transactions {
-            transaction.paused(passed);
-        }
+        self.leave_out(self.now.saturating_sub(before));
     }
 
     /// Likewise, as part of a sample.

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_lab::engine::{self, Control, Options, Summary};
 use weir_lab::program::{
-    ArrivalStage, ArrivalTimes, CacheOptions, ChoiceOrder, Controller, ControllerKind, Dummy,
-    Executor, FlowAction, ForEach, Gate, GateId, LocalKind, LocalSample, LoopCount, OTHER_LABELS,
-    Phase, Program, SharedTimer, Step, Text, TextPart, TimerId, Url, Users,
+    ArrivalStage, ArrivalTimes, CacheOptions, ChoiceOrder, Controller, ControllerKind,
+    Distribution, Dummy, Executor, FlowAction, ForEach, Gate, GateId, LocalKind, LocalSample,
+    LoopCount, OTHER_LABELS, Pause, Phase, Program, SharedTimer, Step, Text, TextPart, TimerId,
+    Url, Users,
 };
 
 /// Label, start and end of each sample, in the order of their ends.
@@ -373,4 +374,19 @@ fn a_first_sample_without_a_request_has_a_send_lag() {
     let (summary, seen) = run(program, 1);
     let lags = summary.total.send_lag.map(|lags| lags.len());
     assert_eq!((seen.len(), lags), (60, Some(30)), "one for each iteration");
+}
+
+#[test]
+fn a_pause_before_the_first_sample_is_no_delay() {
+    let mut program = Program::default();
+    let pause = Pause {
+        offset: Text::fixed("2000"),
+        distribution: Distribution::None,
+        spread: Text::default(),
+    };
+    let steps = vec![Step::Pause(pause), say(&mut program, "late")];
+    program.groups.push(group(open(10.0, Duration::from_millis(200), 10), steps));
+    let (summary, _) = run(program, 1);
+    let lags = summary.total.send_lag.expect("an open model");
+    assert!(lags.len() == 2 && lags.min() < 1_000_000_000, "{} ns", lags.min());
 }
