@@ -317,37 +317,43 @@ pub fn violations(evidence: &Evidence, allowed_errors: f64) -> Vec<Violation> {
             allowed_ms: milliseconds(allowed),
         },
     );
+    if evidence.window >= MIN_CPU_WINDOW {
+        check_machine(evidence, &mut check);
+    }
+    found
+}
+
+/// The rules of CPU time, cores and clock.
+fn check_machine(evidence: &Evidence, check: &mut impl FnMut(bool, Violation)) {
     // In a closed model the generator waits for the server: with a saturated server the generator
     // is no bottleneck.
     let excused = evidence.offered.is_none()
         && evidence.server.is_some_and(|busiest| busiest >= SATURATED_CPU);
-    if evidence.window >= MIN_CPU_WINDOW {
-        let at_its_limit = evidence.generator > MAX_GENERATOR_CPU && !excused;
-        check(at_its_limit, Violation::Generator { cpu: evidence.generator });
-        // A stalled generator is invalid even with a saturated server.
-        let (seconds, of) = (evidence.stalled.as_secs_f64(), evidence.window.as_secs_f64());
-        check(seconds > MAX_STALLED_SHARE * of, Violation::Stalled { seconds, of });
-        // A generator that waits for its own server shares cores with the server in every round alike.
-        let seconds = evidence.waited.as_secs_f64();
-        let disturbed = evidence.others.is_none_or(|cores| cores >= MIN_OTHER_CORES);
-        let delay = mean_delay(evidence);
-        let starved = disturbed && delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
-        check(starved, Violation::Starved { seconds, of, delay_ms: delay * 1e3 });
-        // As many requests are delayed at a time as threads wait (Little's law). Threads that no request waits for
-        // count as well, so that the delay is an upper bound.
-        let threads = evidence.server_waiting;
-        let disturbed = evidence.others.is_some_and(|cores| cores >= MIN_OTHER_CORES);
-        let delay = threads / throughput.max(f64::MIN_POSITIVE);
-        // A delay is no share of an unknown response time.
-        let mean = evidence.mean.as_secs_f64();
-        let is_long = mean > 0.0 && delay > MAX_DELAYED_SHARE * mean;
-        let starved = disturbed && throughput > 0.0 && is_long;
-        check(starved, Violation::StarvedServer { threads, delay_ms: delay * 1e3 });
-        let seconds = evidence.clock_step.as_secs_f64();
-        check(evidence.clock_step > MAX_CLOCK_STEP, Violation::ClockStep { seconds });
-        check(evidence.steal > MAX_STEAL_SHARE, Violation::Steal { share: evidence.steal });
-    }
-    found
+    let at_its_limit = evidence.generator > MAX_GENERATOR_CPU && !excused;
+    check(at_its_limit, Violation::Generator { cpu: evidence.generator });
+    // A stalled generator is invalid even with a saturated server.
+    let (seconds, of) = (evidence.stalled.as_secs_f64(), evidence.window.as_secs_f64());
+    check(seconds > MAX_STALLED_SHARE * of, Violation::Stalled { seconds, of });
+    // A generator that waits for its own server shares cores with the server in every round alike.
+    let seconds = evidence.waited.as_secs_f64();
+    let disturbed = evidence.others.is_none_or(|cores| cores >= MIN_OTHER_CORES);
+    let delay = mean_delay(evidence);
+    let starved = disturbed && delay > MAX_DELAYED_SHARE * evidence.mean.as_secs_f64();
+    check(starved, Violation::Starved { seconds, of, delay_ms: delay * 1e3 });
+    // As many requests are delayed at a time as threads wait (Little's law). Threads that no request waits for
+    // count as well, so that the delay is an upper bound.
+    let threads = evidence.server_waiting;
+    let disturbed = evidence.others.is_some_and(|cores| cores >= MIN_OTHER_CORES);
+    let throughput = evidence.throughput;
+    let delay = threads / throughput.max(f64::MIN_POSITIVE);
+    // A delay is no share of an unknown response time.
+    let mean = evidence.mean.as_secs_f64();
+    let is_long = mean > 0.0 && delay > MAX_DELAYED_SHARE * mean;
+    let starved = disturbed && throughput > 0.0 && is_long;
+    check(starved, Violation::StarvedServer { threads, delay_ms: delay * 1e3 });
+    let seconds = evidence.clock_step.as_secs_f64();
+    check(evidence.clock_step > MAX_CLOCK_STEP, Violation::ClockStep { seconds });
+    check(evidence.steal > MAX_STEAL_SHARE, Violation::Steal { share: evidence.steal });
 }
 
 /// Seconds by which a response is seen later on average, because the generator waited for a core. A response that
