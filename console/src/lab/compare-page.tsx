@@ -57,8 +57,8 @@ function Compared({ all }: { all: Schemas["LabComparison"] }) {
               <td>
                 <Badge tone={TONES[one.judgement] ?? ""}>{one.judgement}</Badge>
               </td>
-              <td className="num">{short(one.before)}/s</td>
-              <td className="num">{short(one.after)}/s</td>
+              <td className="num">{one.before == null ? "–" : `${short(one.before)}/s`}</td>
+              <td className="num">{one.after == null ? "–" : `${short(one.after)}/s`}</td>
               <td className="num">{one.ratio ? one.ratio[0]?.toFixed(3) : "–"}</td>
               <td className="num">{one.ratio ? `${one.ratio[1]?.toFixed(3)} to ${one.ratio[2]?.toFixed(3)}` : "too few rounds"}</td>
               <td className="num">

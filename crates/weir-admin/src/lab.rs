@@ -145,14 +145,16 @@ pub struct LabDifference {
     pub name: String,
     /// `better`, `same`, `worse`, `unclear` or `incomparable`.
     pub judgement: String,
-    /// Earlier throughput in requests per second.
-    pub before: f64,
-    /// Later throughput in requests per second.
-    pub after: f64,
+    /// Earlier throughput in requests per second; absent without a valid figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    /// Later throughput in requests per second; absent without a valid figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
     /// Ratio of later to earlier with its 95 % confidence interval; absent with too few rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<[f64; 3]>,
-    /// Response times in milliseconds.
+    /// Response times in milliseconds; empty if a run has no recorded rounds.
     pub times: Vec<LabTime>,
     /// Earlier and later error rate.
     pub errors: [f64; 2],

@@ -7,7 +7,7 @@
 //! more rounds are needed.
 
 use crate::results::{Cell, CellComparison, Comparison, Judgement, Run, StoredRun, TimeRatio};
-use crate::stats::{Ratio, bootstrap_ratio, mann_whitney, ratio};
+use crate::stats::{Ratio, bootstrap_ratio, mann_whitney, median, ratio};
 use crate::verdict::Verdict;
 
 /// Default margin: a loss of up to 5 % is no regression.
@@ -45,7 +45,7 @@ fn cells(before: &Cell, after: &Cell, margin: f64) -> CellComparison {
     let (old, new) = (before.throughputs(), after.throughputs());
     let believed = |cell: &Cell| !matches!(cell.verdict, Verdict::Invalid | Verdict::Unstable);
     let throughput = ratio(&old, &new, CONFIDENCE);
-    let mean = |cell: &Cell| cell.throughput.map_or(0.0, |spread| spread.mean);
+    let mean = |cell: &Cell| cell.throughput.map(|spread| spread.mean);
     let share = |cell: &Cell| cell.total().map_or(0.0, |figures| figures.error_share());
     CellComparison {
         name: after.name.clone(),
@@ -82,6 +82,7 @@ fn times(before: &Cell, after: &Cell) -> Vec<TimeRatio> {
         .map(|name| {
             let (old, new) = (rounds(before, name), rounds(after, name));
             let ratio = ratio(&old, &new, CONFIDENCE);
+            let median = |rounds: Vec<f64>| (!rounds.is_empty()).then(|| median(&rounds));
             TimeRatio { name: name.to_owned(), before: median(old), after: median(new), ratio }
         })
         .collect()
@@ -90,11 +91,6 @@ fn times(before: &Cell, after: &Cell) -> Vec<TimeRatio> {
 /// A figure of the response times of each recorded round.
 fn rounds(cell: &Cell, name: &str) -> Vec<f64> {
     cell.recorded.iter().filter_map(|round| round.response.named(name)).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Differences between the runs besides the measured figures.

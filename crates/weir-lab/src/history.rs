@@ -46,16 +46,18 @@ pub fn add(folder: &Path, others: &Path) -> Result<Option<History>, FolderError>
 fn earlier(current: &StoredRun, others: &Path) -> Vec<StoredRun> {
     let own = fs::canonicalize(&current.path).ok();
     let entries = fs::read_dir(others).into_iter().flatten().filter_map(Result::ok);
-    let mut folders: Vec<PathBuf> = entries
-        .take(MAX_FOLDERS)
-        .map(|entry| entry.path())
-        .filter(|path| fs::canonicalize(path).ok() != own)
-        .collect();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // The usual names end with the time of the run.
     folders.sort();
+    folders.drain(..folders.len().saturating_sub(MAX_FOLDERS));
+    folders.retain(|path| fs::canonicalize(path).ok() != own);
     let same = |run: &StoredRun| {
         !run.run.scenario_sha256.is_empty()
             && run.run.scenario_sha256 == current.run.scenario_sha256
             && run.run.quick == current.run.quick
+            // Other machines have other figures; the names of runners of a pool differ.
+            && run.run.host.processor == current.run.host.processor
+            && run.run.host.cores == current.run.host.cores
             && run.run.started <= current.run.started
     };
     let runs = folders.iter().filter_map(|path| StoredRun::read(path).ok()).filter(same);

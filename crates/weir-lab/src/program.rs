@@ -459,9 +459,14 @@ impl Program {
         TimerId(u32::try_from(self.timers.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// The label of this name; added if missing.
+    /// The label of requests of this name; added if missing.
     pub fn label(&mut self, name: &str) -> Label {
-        self.labels.fixed(name)
+        self.labels.fixed(name, false)
+    }
+
+    /// The label of transactions of this name; added if missing.
+    pub fn transaction_label(&mut self, name: &str) -> Label {
+        self.labels.fixed(name, true)
     }
 
     /// The variable of this name; added if missing.

@@ -53,6 +53,8 @@ pub fn head(text: &str) -> String {
 #[must_use]
 pub fn exchange(text: &str) -> String {
     match text.split_once("\n\n") {
+        // Samples without a request have no head.
+        Some(("", after)) => body(after),
         Some((before, after)) => format!("{}\n\n{}", head(before), body(after)),
         None => head(text),
     }

@@ -75,10 +75,8 @@ pub(crate) fn compare(folder: &Path, before: &str, after: &str) -> Result<LabCom
 }
 
 fn difference(cell: &CellComparison) -> LabDifference {
-    let time = |time: &weir_lab::results::TimeRatio| LabTime {
-        name: time.name.clone(),
-        before: time.before,
-        after: time.after,
+    let time = |time: &weir_lab::results::TimeRatio| {
+        Some(LabTime { name: time.name.clone(), before: time.before?, after: time.after? })
     };
     LabDifference {
         name: cell.name.clone(),
@@ -86,7 +84,7 @@ fn difference(cell: &CellComparison) -> LabDifference {
         before: cell.before,
         after: cell.after,
         ratio: cell.throughput.map(|one| [one.value, one.interval.low, one.interval.high]),
-        times: cell.times.iter().map(time).collect(),
+        times: cell.times.iter().filter_map(time).collect(),
         errors: cell.errors,
     }
 }

@@ -34,7 +34,7 @@ impl Translation<'_> {
             }
             "OnceOnlyController" => steps.push(Step::Once(self.steps(element, inner))),
             "TransactionController" => {
-                let label = self.label(element);
+                let label = self.transaction_label(element);
                 let parent_only = self.switch(element, "TransactionController.parent", false);
                 let outer = self.parent_levels;
                 let name = self.changing_label(element, true);

@@ -366,6 +366,13 @@ impl Translation<'_> {
         name.as_fixed().map_or(Label::default(), |name| self.variables.program.label(name))
     }
 
+    /// Likewise, of a transaction.
+    pub(super) fn transaction_label(&mut self, element: &Element) -> Label {
+        let name = self.text(element, &element.name);
+        let program = &mut self.variables.program;
+        name.as_fixed().map_or(Label::default(), |name| program.transaction_label(name))
+    }
+
     /// The name of an element, if it is evaluated for each sample.
     pub(super) fn changing_label(&mut self, element: &Element, transaction: bool) -> Option<Text> {
         let name = text::parse(&element.name, &mut self.variables).ok()?;

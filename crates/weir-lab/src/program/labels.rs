@@ -1,6 +1,6 @@
 //! Labels of samples: those of the program, and those that texts with variables give during a run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Labels that requests get during a run; further ones share [`OTHER_LABELS`].
@@ -18,8 +18,9 @@ pub struct Label(pub u32);
 /// The labels of a program. Clones share the labels of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
-    /// Labels that are known before the run.
-    fixed: Vec<String>,
+    /// Labels that are known before the run, and whether each is that of a transaction. A request and the transaction
+    /// around it may have the same name.
+    fixed: Vec<(String, bool)>,
     transactions: Option<Arc<Range>>,
     requests: Option<Arc<Range>>,
 }
@@ -38,9 +39,17 @@ struct Found {
 }
 
 impl Labels {
-    /// The label of this name; added if missing. Only before the run.
-    pub(super) fn fixed(&mut self, name: &str) -> Label {
-        Label(super::index_of(&mut self.fixed, name))
+    /// The label of a request or a transaction of this name; added if missing. Only before the run.
+    pub(super) fn fixed(&mut self, name: &str, transaction: bool) -> Label {
+        let at = self.position(name, transaction).unwrap_or_else(|| {
+            self.fixed.push((name.to_owned(), transaction));
+            self.fixed.len() - 1
+        });
+        Label(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    fn position(&self, name: &str, transaction: bool) -> Option<usize> {
+        self.fixed.iter().position(|(known, is)| known == name && *is == transaction)
     }
 
     /// Allows labels to be added during the run: of transactions, or of requests.
@@ -61,7 +70,7 @@ impl Labels {
         // from totals.
         let first = self.first(transaction);
         let range = if transaction { &self.transactions } else { &self.requests };
-        if !transaction && let Some(at) = self.fixed.iter().position(|known| known == name) {
+        if !transaction && let Some(at) = self.position(name, false) {
             return Label(u32::try_from(at).unwrap_or(u32::MAX));
         }
         Label(first + range.as_ref().map_or(0, |range| range.intern(name)))
@@ -93,12 +102,24 @@ impl Labels {
         self.fixed.is_empty()
     }
 
-    /// All names up to now, by index.
+    /// All names up to now, by index. A transaction with the name of a request has a suffix: results have both.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let mut names = self.fixed.clone();
+        let found = self.requests.as_ref().map_or_else(Vec::new, |range| range.names());
+        let fixed = self.fixed.iter().filter(|(_, transaction)| !transaction);
+        let requests: HashSet<&str> =
+            fixed.map(|(name, _)| name).chain(&found).map(String::as_str).collect();
+        let of_transaction = |name: &String| match requests.contains(name.as_str()) {
+            true => format!("{name} (transaction)"),
+            false => name.clone(),
+        };
+        let of_fixed = |(name, transaction): &(String, bool)| match transaction {
+            true => of_transaction(name),
+            false => name.clone(),
+        };
+        let mut names: Vec<String> = self.fixed.iter().map(of_fixed).collect();
         if let Some(range) = &self.transactions {
-            let all = range.names();
+            let all: Vec<String> = range.names().iter().map(of_transaction).collect();
             let missing = (range.max as usize).saturating_sub(all.len());
             names.extend(all);
             // The labels of requests have their indexes from the start.
@@ -106,15 +127,13 @@ impl Labels {
                 names.extend(std::iter::repeat_n(String::new(), missing));
             }
         }
-        if let Some(range) = &self.requests {
-            names.extend(range.names());
-        }
+        names.extend(found);
         names
     }
 
     /// The name of a label that is known before the run.
     pub(crate) fn known(&self, label: Label) -> Option<&str> {
-        self.fixed.get(label.0 as usize).map(String::as_str)
+        self.fixed.get(label.0 as usize).map(|(name, _)| name.as_str())
     }
 
     /// Calls `with` with the name of a label; an unknown one is empty.
@@ -136,7 +155,8 @@ impl Labels {
 
 impl<N: Into<String>> FromIterator<N> for Labels {
     fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
-        Self { fixed: names.into_iter().map(Into::into).collect(), ..Self::default() }
+        let fixed = names.into_iter().map(|name| (name.into(), false));
+        Self { fixed: fixed.collect(), ..Self::default() }
     }
 }
 
@@ -172,7 +192,7 @@ mod tests {
     #[test]
     fn labels_of_a_run_are_bounded_and_the_rest_is_visible() {
         let mut labels = Labels::default();
-        assert_eq!(labels.fixed("a"), Label(0));
+        assert_eq!(labels.fixed("a", false), Label(0));
         labels.allow_runtime(true);
         labels.allow_runtime(false);
         let clone = labels.clone();
@@ -191,5 +211,19 @@ mod tests {
         assert_eq!(names[labels.intern("7", false).0 as usize], "7");
         assert_eq!(names.len() as u32, last.0 + 1);
         assert_eq!(labels.of_transactions().last(), Some(Label(MAX_RUNTIME_TRANSACTIONS)));
+    }
+
+    #[test]
+    fn a_request_and_its_transaction_may_have_the_same_name() {
+        let mut labels = Labels::default();
+        let (request, transaction) = (labels.fixed("login", false), labels.fixed("login", true));
+        assert_ne!(request, transaction);
+        assert_eq!(labels.fixed("login", true), transaction);
+        assert_eq!(labels.intern("login", false), request);
+        assert_eq!(labels.names(), ["login", "login (transaction)"]);
+        labels.name(transaction, |name| assert_eq!(name, "login"));
+        labels.allow_runtime(true);
+        labels.intern("login", true);
+        assert_eq!(labels.names()[2], "login (transaction)");
     }
 }

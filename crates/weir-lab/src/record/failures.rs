@@ -87,7 +87,7 @@ impl Failures {
     ) {
         let message = if sample.check.is_empty() { sample.message } else { sample.check };
         let message = beginning(message, MAX_TEXT);
-        match self.place(sample.label, kind, message) {
+        match self.place((sample.label, kind, sample.status), message) {
             Place::Group(at) => {
                 let group = &mut self.groups[at];
                 group.count += 1;
@@ -108,7 +108,7 @@ impl Failures {
 
     /// Adds a group of another loop or another second.
     pub fn add_group(&mut self, other: &FailureGroup) {
-        match self.place(other.label, other.kind, &other.message) {
+        match self.place((other.label, other.kind, other.example.status), &other.message) {
             Place::Group(at) => {
                 let group = &mut self.groups[at];
                 group.count += other.count;
@@ -132,17 +132,20 @@ impl Failures {
     }
 
     /// Where samples with this message belong. Few groups exist: a scan is as fast as a map.
-    fn place<'m>(&self, label: Label, kind: ErrorKind, message: &'m str) -> Place<'m> {
+    fn place<'m>(
+        &self,
+        (label, kind, status): (Label, ErrorKind, u16),
+        message: &'m str,
+    ) -> Place<'m> {
         let (mut messages, mut further) = (0, None);
         for (at, group) in self.groups.iter().enumerate() {
             if (group.label, group.kind) != (label, kind) {
                 continue;
             }
-            if group.message == message {
-                return Place::Group(at);
-            }
             if group.message == FURTHER {
                 further = Some(at);
+            } else if group.message == message && group.example.status == status {
+                return Place::Group(at);
             }
             messages += 1;
         }
@@ -152,6 +155,14 @@ impl Failures {
             None if messages >= MAX_MESSAGES => Place::New(FURTHER),
             None => Place::New(message),
         }
+    }
+}
+
+impl FailureGroup {
+    /// The status of all its samples; `None` if they may have several.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        (self.message != FURTHER).then_some(self.example.status)
     }
 }
 
@@ -193,7 +204,7 @@ fn message(head: &[u8], body: &[u8]) -> String {
     if body.len() > MAX_BODY_BYTES {
         text.push_str(&format!("… (the body has {} bytes)", body.len()));
     }
-    text.trim_start_matches('\n').to_owned()
+    text
 }
 
 /// At most `most` bytes, up to the end of a character.
@@ -227,6 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn samples_with_another_status_are_another_group() {
+        let with = |status| {
+            let mut found = group("the body has no id", 2, (1, 1));
+            found.example.status = status;
+            found
+        };
+        let mut all = Failures::default();
+        [with(200), with(503), with(200)].iter().for_each(|found| all.add_group(found));
+        let seen: Vec<_> = all.groups().iter().map(|group| (group.status(), group.count)).collect();
+        assert_eq!(seen, [(Some(200), 4), (Some(503), 2)]);
+        let further = FailureGroup { message: FURTHER.to_owned(), ..with(200) };
+        assert_eq!(further.status(), None);
+    }
+
+    #[test]
     fn groups_are_bounded_and_no_sample_is_lost() {
         let mut all = Failures::default();
         for label in 0..20 {
@@ -255,5 +281,7 @@ mod tests {
         ));
         assert!(text.ends_with("y… (the body has 2026 bytes)"), "{text}");
         assert_eq!(message(b"", b""), "");
+        let headless = message(b"", b"{\n  \"password\": \"p\"\n}");
+        assert_eq!(crate::redaction::exchange(&headless), "{\n  \"password\": ***\n}");
     }
 }

@@ -78,6 +78,8 @@ struct Observed {
 /// Aggregation of several seconds to one point.
 #[derive(Clone, Copy)]
 enum Fold {
+    /// By second: a label has rows only of seconds with samples.
+    Rate,
     Mean,
     Max,
 }
@@ -85,22 +87,22 @@ enum Fold {
 /// Drawn columns, their names, and the aggregation: rates are averaged; of times the worst second
 /// is taken, so that no peak is lost.
 const COLUMNS: [(&str, &str, Fold); 16] = [
-    ("offered", "offered", Fold::Mean),
-    ("dropped", "dropped", Fold::Mean),
+    ("offered", "offered", Fold::Rate),
+    ("dropped", "dropped", Fold::Rate),
     ("in_flight", "in_flight", Fold::Max),
     ("users", "users", Fold::Max),
-    ("started", "started", Fold::Mean),
-    ("received", "received", Fold::Mean),
-    ("body", "body", Fold::Mean),
-    ("decoded", "decoded", Fold::Mean),
-    ("sent", "sent", Fold::Mean),
+    ("started", "started", Fold::Rate),
+    ("received", "received", Fold::Rate),
+    ("body", "body", Fold::Rate),
+    ("decoded", "decoded", Fold::Rate),
+    ("sent", "sent", Fold::Rate),
     ("response_p50", "p50", Fold::Mean),
     ("response_p95", "p95", Fold::Max),
     ("response_p99", "p99", Fold::Max),
     ("response_max", "max", Fold::Max),
     ("service_p50", "service_p50", Fold::Mean),
     ("service_p99", "service_p99", Fold::Max),
-    ("ok", "rate", Fold::Mean),
+    ("ok", "rate", Fold::Rate),
 ];
 
 /// Reads the data of a folder.
@@ -146,10 +148,17 @@ fn cell_data(
     let total = rows.get(TOTAL).map(Vec::as_slice).unwrap_or_default();
     let every = total.len().div_ceil(points).max(1);
     let rounds = total.chunk_by(|a, b| a.round == b.round);
-    let rounds = rounds.map(|round| without_tail(columns, round));
-    let axis: Vec<&[&Second]> = rounds.flat_map(|round| round.chunks(every)).collect();
+    let mut axis: Vec<&[&Second]> = Vec::new();
+    // Times of the last seconds that are not drawn.
+    let mut tails = Vec::new();
+    for round in rounds {
+        let drawn = without_tail(columns, round);
+        tails.extend(round[drawn.len()..].iter().map(|tail| tail.time));
+        axis.extend(drawn.chunks(every));
+    }
+    let is_tail = |time: f64| tails.iter().any(|tail| (tail - time).abs() < 1e-6);
     let mut data = CellData { every, ..CellData::default() };
-    let mut heat = heat.iter().peekable();
+    let mut heat = heat.iter().filter(|row| !is_tail(row.time)).peekable();
     for last in axis.iter().filter_map(|point| point.last()) {
         data.time.push(last.time);
         data.round.push(last.round);
@@ -199,10 +208,13 @@ fn label_data(
     };
     let mut rows = rows.iter().peekable();
     for point in axis {
-        let end = point.last().map_or(0.0, |last| last.time + 1e-6);
+        let Some(last) = point.last() else { continue };
         let mut seconds = Vec::new();
-        while let Some(second) = rows.next_if(|row| row.time <= end) {
-            seconds.push(*second);
+        while let Some(second) = rows.next_if(|row| row.time <= last.time + 1e-6) {
+            // The last second of the round before may not be drawn.
+            if second.round == last.round {
+                seconds.push(*second);
+            }
         }
         for (column, name, fold) in COLUMNS {
             let values = seconds.iter().filter_map(|second| {
@@ -211,11 +223,19 @@ fn label_data(
                 let expected = second.value(columns, "expected").filter(|_| column == "ok");
                 Some(value + expected.unwrap_or_default())
             });
-            data.values.entry(name.to_owned()).or_default().push(aggregate(values, fold));
+            data.values.entry(name.to_owned()).or_default().push(aggregate(
+                values,
+                fold,
+                point.len(),
+            ));
         }
         for kind in ErrorKind::ALL {
             let values = seconds.iter().filter_map(|second| second.value(columns, kind.name()));
-            data.errors.entry(kind.name()).or_default().push(aggregate(values, Fold::Mean));
+            data.errors.entry(kind.name()).or_default().push(aggregate(
+                values,
+                Fold::Rate,
+                point.len(),
+            ));
         }
     }
     let some = |values: &[Option<f64>]| values.iter().flatten().any(|value| *value > 0.0);
@@ -224,7 +244,8 @@ fn label_data(
     data
 }
 
-fn aggregate(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
+/// A value of so many seconds; `None` without any.
+fn aggregate(values: impl Iterator<Item = f64>, fold: Fold, seconds: usize) -> Option<f64> {
     let (mut sum, mut count, mut largest) = (0.0, 0.0, f64::NEG_INFINITY);
     for value in values {
         sum += value;
@@ -232,6 +253,7 @@ fn aggregate(values: impl Iterator<Item = f64>, fold: Fold) -> Option<f64> {
         largest = largest.max(value);
     }
     let value = match fold {
+        Fold::Rate => sum / seconds as f64,
         Fold::Mean => sum / count,
         Fold::Max => largest,
     };
@@ -311,10 +333,29 @@ mod tests {
         assert_eq!((data.time, data.round), (vec![4.0, 7.0, 10.0], vec![1, 1, 2]));
         assert_eq!(data.heat[0], [(3, 10), (4, 1)].into());
         let [data, busy] = &data.labels[..] else { panic!("two labels") };
-        assert_eq!(busy.values["rate"], [None, None, Some(10.0)], "on the axis of all samples");
+        assert_eq!(busy.values["rate"], [None, None, Some(3.333)], "in one of three seconds");
         assert_eq!(data.values["p99"], [Some(900.0), Some(5.0), Some(5.0)]);
         assert_eq!(data.values["rate"][0], Some(100.0));
         assert_eq!(data.errors.keys().collect::<Vec<_>>(), [&"http_503"]);
         assert!(!data.values.contains_key("offered"), "nothing was seen of it");
+    }
+
+    #[test]
+    fn the_last_responses_of_a_round_are_not_those_of_the_next_one() {
+        let started = series::columns().iter().position(|column| column == "started").unwrap();
+        let mut tail = second(2.2, 1, 30.0, 900.0);
+        tail.values[started - 5] = Some(0.0);
+        let seconds = [second(1.0, 1, 100.0, 5.0), second(2.0, 1, 100.0, 5.0), tail];
+        let seconds = [seconds.to_vec(), vec![second(3.2, 2, 100.0, 5.0)]].concat();
+        let seconds: Vec<&Second> = seconds.iter().collect();
+        let heat = |time, counts: &str| Heat { time, cell: 0, counts: counts.to_owned() };
+        let heat = [heat(2.0, "3:5"), heat(2.2, "9:30"), heat(3.2, "3:7")];
+        let heat: Vec<&Heat> = heat.iter().collect();
+        let total = LabelFigures { label: "TOTAL".to_owned(), ..Default::default() };
+        let data = cell_data(&series::columns(), &seconds, &heat, &[&total], 100);
+        assert_eq!((data.time, data.round), (vec![1.0, 2.0, 3.2], vec![1, 1, 2]));
+        assert_eq!(data.heat[2], [(3, 7)].into());
+        assert_eq!(data.labels[0].values["rate"][2], Some(100.0));
+        assert_eq!(data.labels[0].values["p99"][2], Some(5.0));
     }
 }

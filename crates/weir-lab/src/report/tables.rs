@@ -256,9 +256,8 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
             }))
         };
     let p99 = |cell: &CellComparison| {
-        // A case without recorded rounds has none.
-        let p99 = cell.p99().filter(|p99| p99.before > 0.0 && p99.after > 0.0);
-        or_dash(p99.map(|p99| format!("{} → {}", time(p99.before), time(p99.after))))
+        let p99 = cell.p99().and_then(|p99| p99.before.zip(p99.after));
+        or_dash(p99.map(|(before, after)| format!("{} → {}", time(before), time(after))))
     };
     let columns: [Column<'_, CellComparison>; 9] = [
         ("Case", &|cell| case_name(&cell.name).render()),
@@ -266,8 +265,8 @@ pub(super) fn comparison(found: &Comparison) -> Markup {
             let judgement = cell.judgement.word();
             html! { span class={ "judgement " (judgement) } { (judgement) } }
         }),
-        ("#Before", &|cell| number(cell.before).render()),
-        ("#After", &|cell| number(cell.after).render()),
+        ("#Before", &|cell| or_dash(cell.before.map(number))),
+        ("#After", &|cell| or_dash(cell.after.map(number))),
         ("#Ratio (95 % interval)", &|cell| ratio(cell.throughput)),
         ("#Mann-Whitney p", &|cell| or_dash(cell.ranks.map(|ranks| probability(ranks.p)))),
         ("#p99", &p99),
@@ -321,7 +320,9 @@ pub(super) fn validity(summary: &Summary) -> Markup {
                 of_server(cell, |server| Some(format!("{} µs", number(server.cpu_us))))
             }),
             ("#Busiest server thread", &|cell| of_server(cell, |s| s.busiest.map(percent))),
-            ("#Server memory", &|cell| of_server(cell, |s| Some(bytes(s.memory as f64)))),
+            ("#Server memory", &|cell| {
+                of_server(cell, |s| (s.memory > 0).then(|| bytes(s.memory as f64)))
+            }),
         ],
     )
 }

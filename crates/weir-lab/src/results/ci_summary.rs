@@ -47,8 +47,8 @@ pub fn text(run: &Run, summary: &Summary) -> String {
             });
             vec![
                 escape(if cell.name.is_empty() { &summary.name } else { &cell.name }),
-                number(cell.before),
-                number(cell.after),
+                cell.before.map(number).unwrap_or_default(),
+                cell.after.map(number).unwrap_or_default(),
                 ratio.unwrap_or_default(),
             ]
         });

@@ -30,10 +30,10 @@ pub struct CellComparison {
     pub name: String,
     /// The judgement.
     pub judgement: Judgement,
-    /// Mean throughput before, in requests per second.
-    pub before: f64,
+    /// Mean throughput before, in requests per second; `None` without a figure.
+    pub before: Option<f64>,
     /// Mean throughput after.
-    pub after: f64,
+    pub after: Option<f64>,
     /// After over before; `None` if one has too few rounds.
     pub throughput: Option<Ratio>,
     /// Interval of the ratio by bootstrap.
@@ -51,10 +51,10 @@ pub struct CellComparison {
 pub struct TimeRatio {
     /// Its name: `mean`, `p50`, …
     pub name: String,
-    /// Milliseconds before: median of the rounds.
-    pub before: f64,
+    /// Milliseconds before: median of the rounds; `None` without any.
+    pub before: Option<f64>,
     /// Milliseconds after.
-    pub after: f64,
+    pub after: Option<f64>,
     /// After over before.
     pub ratio: Option<Ratio>,
 }
@@ -95,12 +95,11 @@ impl CellComparison {
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let ratio = self.throughput.filter(|_| self.judgement == Judgement::Worse)?;
+        let (before, after) = self.before.zip(self.after)?;
         Some(format!(
-            "throughput is {:.1} % lower than the baseline ({:.1} instead of {:.1}/s; 95 % interval \
+            "throughput is {:.1} % lower than the baseline ({after:.1} instead of {before:.1}/s; 95 % interval \
              of the ratio {:.3} to {:.3})",
             100.0 * (1.0 - ratio.value),
-            self.after,
-            self.before,
             ratio.interval.low,
             ratio.interval.high,
         ))

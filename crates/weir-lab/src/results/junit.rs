@@ -117,7 +117,10 @@ fn of_bar(bar: &BarResult) -> Test {
 }
 
 fn of_comparison(summary: &Summary, cell: &CellComparison) -> Test {
-    let output = format!("{:.2} instead of {:.2} requests/s", cell.after, cell.before);
+    let output = match (cell.after, cell.before) {
+        (Some(after), Some(before)) => format!("{after:.2} instead of {before:.2} requests/s"),
+        _ => "one of the runs has no throughput".to_owned(),
+    };
     let defect = match cell.judgement {
         Judgement::Better | Judgement::Same => None,
         Judgement::Worse => Some(Defect {
@@ -260,8 +263,8 @@ mod tests {
         let compared = CellComparison {
             name: String::new(),
             judgement: Judgement::Incomparable,
-            before: 1.0,
-            after: 2.0,
+            before: Some(1.0),
+            after: Some(2.0),
             throughput: None,
             bootstrap: None,
             ranks: None,

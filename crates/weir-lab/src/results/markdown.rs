@@ -102,7 +102,7 @@ fn outcome_cell(outcome: BarOutcome) -> &'static str {
 }
 
 fn figure_row(cell: &Cell) -> Vec<String> {
-    let total = cell.total();
+    let total = cell.total().filter(|total| total.samples > 0);
     let milliseconds = |of: fn(&crate::figures::Times) -> f64| {
         total.map(|total| format!("{:.2} ms", of(&total.response))).unwrap_or_default()
     };
@@ -122,6 +122,7 @@ fn figure_row(cell: &Cell) -> Vec<String> {
         milliseconds(|times| times.p50),
         milliseconds(|times| times.p99),
         server
+            .filter(|server| server.memory > 0)
             .map(|server| format!("{:.1} MiB", server.memory as f64 / f64::from(1 << 20)))
             .unwrap_or_default(),
         server

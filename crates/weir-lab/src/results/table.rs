@@ -62,7 +62,7 @@ const COLUMNS: [Column; 27] = [
         or_empty(cell.server.as_ref().map(|server| two(server.cpu_us)))
     }),
     ("Server Memory (Bytes)", |(_, cell, _)| {
-        or_empty(cell.server.as_ref().map(|server| server.memory))
+        or_empty(cell.server.as_ref().map(|server| server.memory).filter(|memory| *memory > 0))
     }),
     ("Server Idle (%)", |(_, cell, _)| {
         or_empty(cell.server.as_ref().and_then(|server| Some(two(100.0 * server.idle?))))

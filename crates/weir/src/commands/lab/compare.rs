@@ -83,12 +83,14 @@ fn row(cell: &CellComparison) -> [String; 7] {
     [
         cell.name.clone(),
         cell.judgement.word().to_owned(),
-        format!("{:.1}", cell.before),
-        format!("{:.1}", cell.after),
+        cell.before.map_or_else(none, |rate| format!("{rate:.1}")),
+        cell.after.map_or_else(none, |rate| format!("{rate:.1}")),
         cell.throughput.map_or_else(none, |ratio| format!("{:.3}", ratio.value)),
         cell.throughput.map_or_else(none, |ratio| {
             format!("{:.3} to {:.3}", ratio.interval.low, ratio.interval.high)
         }),
-        cell.p99().map_or_else(none, |p99| format!("{:.2} → {:.2} ms", p99.before, p99.after)),
+        cell.p99()
+            .and_then(|p99| p99.before.zip(p99.after))
+            .map_or_else(none, |(before, after)| format!("{before:.2} → {after:.2} ms")),
     ]
 }

@@ -36,8 +36,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let uptime = log.uptime().with_context(|| {
         format!("{}: no line of a unified GC log with the uptime", args.log.display())
     })?;
-    let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(uptime.as_secs_f64()));
-    anyhow::ensure!(from < to, "the interval from {from} to {to} s is empty");
+    let end = uptime.as_secs_f64();
+    let (from, to) = (args.from.unwrap_or(0.0), args.to.unwrap_or(end));
+    anyhow::ensure!(
+        0.0 <= from && from < to && to <= end,
+        "the interval from {from} to {to} s is not within the log, which ends at {end:.3} s"
+    );
     let inside = |pause: &&Pause| {
         pause.at.is_none_or(|at| from < at.as_secs_f64() && at.as_secs_f64() <= to)
     };

@@ -98,7 +98,8 @@ impl Load<'_> {
             ..Options::default()
         };
         let labels = self.program.labels.clone();
-        let mut total = Total::new(labels.len(), self.open);
+        let transactions = self.program.transactions();
+        let mut total = Total::new(labels.len(), self.open).without(&transactions);
         let (mut observed, mut written) = (Vec::new(), Ok(()));
         let mut progress = Progress::new(self.json);
         progress.program(&self.program);

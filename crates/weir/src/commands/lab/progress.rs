@@ -7,7 +7,7 @@ use live::Live;
 use serde_json::json;
 use std::io::IsTerminal;
 use weir_lab::engine::{Event, LoadStep, SearchedLoad};
-use weir_lab::program::Program;
+use weir_lab::program::{Label, Program};
 use weir_lab::record::Interval;
 
 /// Prints the progress.
@@ -15,6 +15,8 @@ pub(super) struct Progress {
     how: How,
     /// Current activity.
     phase: String,
+    /// Labels of transactions, whose samples repeat those of their requests.
+    transactions: Vec<Label>,
 }
 
 enum How {
@@ -33,7 +35,7 @@ impl Progress {
         } else {
             How::Lines
         };
-        Self { how, phase: "running".to_owned() }
+        Self { how, phase: "running".to_owned(), transactions: Vec::new() }
     }
 
     /// Shows an event.
@@ -65,6 +67,7 @@ impl Progress {
 
     /// The following seconds are of this program.
     pub(super) fn program(&mut self, program: &Program) {
+        self.transactions = program.transactions();
         if let How::Terminal(live) = &mut self.how {
             live.start(program);
         }
@@ -80,7 +83,7 @@ impl Progress {
         if let How::Terminal(live) = &mut self.how {
             return live.second(&self.phase, second);
         }
-        let all = second.all(&[]);
+        let all = second.all(&self.transactions);
         let ms = |percentile| all.response().value_at_percentile(percentile) as f64 / 1e6;
         let (rate, p50, p99) = (all.samples(), ms(50.0), ms(99.0));
         let (failed, at) = (all.failed(), second.second);

@@ -160,6 +160,16 @@ impl Args {
                 }
             }
         }
+        for (path, value) in &self.set {
+            let is_secret = path.split('.').any(redaction::is_secret);
+            let shown =
+                if is_secret { redaction::REDACTED.to_owned() } else { redaction::body(value) };
+            let whole = format!("{path}={value}");
+            for argument in arguments.iter_mut().filter(|one| one.ends_with(&whole)) {
+                argument.truncate(argument.len() - value.len());
+                argument.push_str(&shown);
+            }
+        }
         arguments.iter_mut().for_each(|argument| self.export.redact(argument));
         arguments
     }

@@ -143,8 +143,8 @@ impl Case {
         }
         for group in second.failures.groups() {
             let sums = self.sums.get_mut(group.label.0 as usize).and_then(Option::as_mut);
-            if let Some(sums) = sums {
-                sums.specify(group.kind, group.example.status, group.count);
+            if let (Some(sums), Some(status)) = (sums, group.status()) {
+                sums.specify(group.kind, status, group.count);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::escape;
 use std::io::Write;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 use weir_lab::measure;
 use weir_lab::program::{Label, Labels, Program};
 use weir_lab::protocol::RoundSize;
@@ -158,7 +158,7 @@ impl Live {
             if divide {
                 return vec![format!("{GAP}{name}"), format!("{GAP}{GAP}{row}")];
             }
-            let space = " ".repeat(width - name.width());
+            let space = " ".repeat(width.saturating_sub(name.width()));
             vec![format!("{GAP}{name}{space}{GAP}{row}")]
         };
         used.iter().zip(rows_of_all).flat_map(line).collect()
@@ -216,13 +216,14 @@ fn drawing(drawn: usize, lines: &[String], width: usize) -> String {
 /// The beginning of a text that needs at most so many columns. Names come from plans and servers: what
 /// a terminal obeys is replaced.
 fn fitted(text: &str, columns: usize) -> String {
-    let mut left = columns;
     let mut fitted = String::new();
     for character in text.chars() {
-        let shown = if escape::is_harmful(character) { ' ' } else { character };
-        let Some(rest) = left.checked_sub(shown.width().unwrap_or(0)) else { break };
-        left = rest;
-        fitted.push(shown);
+        fitted.push(if escape::is_harmful(character) { ' ' } else { character });
+        // Of the whole text: a variation selector makes the character before it wider.
+        if fitted.width() > columns {
+            fitted.pop();
+            break;
+        }
     }
     fitted
 }
@@ -290,6 +291,16 @@ mod tests {
         let lines = live.frame("round 1", &second.all(&[]), &second, Size { width, height });
         assert!(lines.iter().all(|line| line.width() < width), "{lines:#?}");
         lines
+    }
+
+    #[test]
+    fn characters_with_a_variation_selector_are_as_wide_as_they_are_shown() {
+        let wide = "\u{2764}\u{fe0f}".repeat(40);
+        assert_eq!(fitted(&wide, 7).width(), 6);
+        let live = live([&wide, "two"]);
+        for width in [20, 60, 100] {
+            frame(&live, 2, width, 24);
+        }
     }
 
     #[test]
