@@ -315,7 +315,7 @@ impl Runner<'_> {
         let cell = &self.scenario.cells[next.cell];
         let mut program = resized(&cell.program, next.round.size);
         if let Some(rate) = self.measured_rate(cell)? {
-            set_rate(&mut program, rate);
+            set_rate(&mut program, rate, cell.has_default_backlog());
             self.measurement.set_rate(next.cell, &program);
         }
         Ok(program)

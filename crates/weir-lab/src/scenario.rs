@@ -160,6 +160,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether the backlog follows from the rate, which is measured before the cell.
+    pub(crate) fn has_default_backlog(&self) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.default_backlog)
+    }
+
     /// Name of the contender and levels of the factors, as in bars: `nginx`, `weir/true`.
     #[must_use]
     pub fn contender_name(&self) -> String {

@@ -233,6 +233,13 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// The part of a loop of a number that all loops share.
+fn share(all: u64, loops: u32, index: u32) -> usize {
+    let (loops, index) = (u64::from(loops), u64::from(index));
+    let share = all / loops + u64::from(index < all % loops);
+    usize::try_from(share).unwrap_or(usize::MAX)
+}
+
 /// Starts the due iterations of a schedule.
 struct Pacer {
     events: Rc<Loop>,
@@ -253,15 +260,15 @@ struct Pacer {
 
 impl Pacer {
     fn new(events: &Rc<Loop>, group: &Rc<UserGroup>, arrivals: Arrivals) -> Self {
-        let users = arrivals.max_in_flight.div_ceil(events.loops) as usize;
-        let backlog = arrivals.backlog.div_ceil(events.loops.into());
+        let users = share(arrivals.max_in_flight.into(), events.loops, events.index);
+        let backlog = share(arrivals.backlog, events.loops, events.index);
         Self {
             events: events.clone(),
             group: group.clone(),
             arrivals,
             dispatcher: Rc::default(),
             tasks: JoinSet::new(),
-            limits: (users, usize::try_from(backlog).unwrap_or(usize::MAX)),
+            limits: (users, backlog),
             tick: 0,
             started: 0,
             users: 0,
@@ -288,7 +295,9 @@ impl Pacer {
 
     /// Starts the iterations that are due at a quantum.
     fn start_due(&mut self, at: Duration) {
-        let (loops, mine) = (u64::from(self.events.loops), u64::from(self.events.index));
+        // A loop without a user starts nothing.
+        let loops = u64::from(self.events.loops.min(self.arrivals.max_in_flight.max(1)));
+        let mine = u64::from(self.events.index);
         let due = self.group.start.saturating_add(nanos(at));
         let until = self.arrivals.schedule.due(at).max(self.started);
         let (mut offered, mut dropped) = (0, 0);
@@ -400,6 +409,17 @@ mod tests {
         let stages = stages.iter().map(stage).collect();
         let quantum = Duration::from_millis(1);
         ArrivalRate { start, stages, quantum, max_in_flight: 1, backlog: 0 }
+    }
+
+    #[test]
+    fn loops_share_users_exactly() {
+        for (all, loops) in [(1, 8), (10, 8), (16, 8), (7, 1), (1_000, 3)] {
+            let shares: Vec<usize> = (0..loops).map(|index| share(all, loops, index)).collect();
+            assert_eq!(shares.iter().sum::<usize>() as u64, all, "{shares:?}");
+            // Loops with a user come first: iterations are divided among them.
+            let users = shares.iter().take_while(|users| **users > 0).count() as u64;
+            assert_eq!(users, all.min(loops.into()), "{shares:?}");
+        }
     }
 
     #[test]

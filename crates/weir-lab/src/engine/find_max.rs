@@ -129,7 +129,7 @@ impl Search {
             // lower one.
             let less = self.load * (1.0 - (2.0 * self.settings.precision).max(0.05));
             self.done = met || self.load <= 1.0;
-            self.load = whole(self.settings.of, less);
+            self.load = whole(self.settings.of, less.max(1.0));
             return;
         }
         if met {
@@ -143,8 +143,9 @@ impl Search {
                 self.done = !met || at_most;
                 self.load = (self.load + step).min(self.settings.max);
             }
-            // Nothing above the largest load is to be searched again.
-            Climb::Double if at_most => self.confirm(self.load),
+            // Nothing above the largest load is to be searched again, unless an earlier search found less.
+            Climb::Double if at_most && self.found.is_empty() => self.confirm(self.load),
+            Climb::Double if at_most => self.complete(self.load),
             Climb::Double => self.narrow(),
         }
     }
@@ -162,17 +163,22 @@ impl Search {
         } else if highest_met == 0.0 {
             (lowest_missed / growth).max(1.0)
         } else if self.is_narrow() {
-            self.found.push(highest_met);
-            if self.found.len() >= self.settings.repeats.max(1) as usize {
-                let lowest = self.found.iter().copied().fold(f64::INFINITY, f64::min);
-                return self.confirm(lowest);
-            }
-            (self.highest_met, self.lowest_missed) = (0.0, f64::INFINITY);
-            (highest_met * (1.0 - NEARBY)).max(1.0)
+            return self.complete(highest_met);
         } else {
             highest_met.midpoint(lowest_missed)
         };
         self.load = whole(self.settings.of, load);
+    }
+
+    /// A search has found a load: it is repeated near that one, or the lowest of all is confirmed.
+    fn complete(&mut self, load: f64) {
+        self.found.push(load);
+        if self.found.len() >= self.settings.repeats.max(1) as usize {
+            let lowest = self.found.iter().copied().fold(f64::INFINITY, f64::min);
+            return self.confirm(lowest);
+        }
+        (self.highest_met, self.lowest_missed) = (0.0, f64::INFINITY);
+        self.load = whole(self.settings.of, (load * (1.0 - NEARBY)).max(1.0));
     }
 
     fn is_narrow(&self) -> bool {
@@ -315,6 +321,21 @@ mod tests {
         let width = |capacity: &Capacity| capacity.interval.map(|found| found.high - found.low);
         assert!(width(&varies) > width(&steady), "{varies:?} {steady:?}");
         assert!(steady.interval.is_some_and(|found| found.low <= 1000.0 && found.high >= 1000.0));
+    }
+
+    #[test]
+    fn the_lowest_of_several_searches_counts_also_if_one_reaches_the_largest_load() {
+        let settings = FindMax { max: 1_000.0, ..users(950.0, 3) };
+        let mut steps = 0;
+        // The first search finds less than the largest load, the others do not.
+        let steps = search_with(settings, |_| {
+            steps += 1;
+            if steps <= 8 { 960.0 } else { 1_000.0 }
+        });
+        assert!(steps.iter().any(|step| step.met && step.load.value() == 1_000.0), "{steps:?}");
+        assert!(steps.iter().any(|step| step.search == 3), "{steps:?}");
+        let last = steps.last().unwrap();
+        assert!(last.confirms && last.load.value() < 1_000.0, "{last:?}");
     }
 
     #[test]

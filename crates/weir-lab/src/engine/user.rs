@@ -378,12 +378,13 @@ impl User {
             }
             Step::Pacing(every) => {
                 let until = self.marks[mark];
+                // A pause that ends late does not delay the next one.
+                let start = until.max(self.now);
                 if until > self.now {
                     self.pause((until - self.now) as f64).await;
                 }
                 let every = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-                let earliest = if until == 0 { self.now } else { self.now.saturating_sub(every) };
-                self.marks[mark] = until.max(earliest).saturating_add(every);
+                self.marks[mark] = start.saturating_add(every);
             }
             Step::Throughput { per_minute, of } => {
                 let rate = per_minute.number(&mut self.scope());

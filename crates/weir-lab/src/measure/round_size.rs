@@ -10,20 +10,24 @@ use std::time::Duration;
 pub fn size(program: &Program) -> Option<RoundSize> {
     let mut iterations = 0_u64;
     let mut seconds = 0.0_f64;
+    // Consecutive groups add up, others run at the same time.
+    let mut add = |length: f64| {
+        seconds = if program.consecutive { seconds + length } else { seconds.max(length) };
+    };
     for group in main(program) {
         match &group.executor {
             Executor::SharedIterations { iterations: n, .. } => iterations += n,
             Executor::Users(users) => match (users.iterations, users.duration) {
                 (Some(n), None) => iterations += n.saturating_mul(u64::from(users.users)),
-                (_, Some(duration)) => seconds = seconds.max(duration.as_secs_f64()),
+                (_, Some(duration)) => add(duration.as_secs_f64()),
                 (None, None) => return None,
             },
             Executor::RampingVus { stages, .. }
             | Executor::ArrivalRate(ArrivalRate { stages, .. }) => {
-                seconds = seconds.max(stages.iter().map(|s| s.duration.as_secs_f64()).sum());
+                add(stages.iter().map(|s| s.duration.as_secs_f64()).sum());
             }
-            Executor::Planned(planned) => seconds = seconds.max(planned.end().as_secs_f64()),
-            Executor::Arrivals(times) => seconds = seconds.max(times.length().as_secs_f64()),
+            Executor::Planned(planned) => add(planned.end().as_secs_f64()),
+            Executor::Arrivals(times) => add(times.length().as_secs_f64()),
             Executor::FindMax(_) | Executor::UsersAtStart(_) => return None,
         }
     }
@@ -223,6 +227,11 @@ mod tests {
         assert_eq!(size(&shorter), Some(RoundSize::Seconds(3.0)));
         assert_eq!(size(&program(vec![users(Some(7), None)])), Some(RoundSize::Iterations(70)));
         assert_eq!(size(&program(vec![users(None, None)])), None);
+        let mut both = program(vec![users(None, Some(10)), users(None, Some(30))]);
+        assert_eq!(size(&both), Some(RoundSize::Seconds(30.0)), "at the same time");
+        both.consecutive = true;
+        assert_eq!(size(&both), Some(RoundSize::Seconds(40.0)));
+        assert_eq!(size(&resized(&both, RoundSize::Seconds(4.0))), Some(RoundSize::Seconds(4.0)));
     }
 
     #[test]

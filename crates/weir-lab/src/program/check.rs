@@ -278,6 +278,8 @@ impl Check {
             }
             CheckKind::Json(check) => match (check.verify(reply.body, scope), check.not) {
                 (why, false) => why,
+                // Without JSON nothing is known of the path.
+                (Some(why), true) if !document::is_json(reply.body) => Some(why),
                 (Some(_), true) => None,
                 (None, true) => Some(match &check.expected {
                     Some(expected) => format!("{} is {}", check.path, expected.render(scope)),
@@ -301,6 +303,7 @@ impl Check {
             CheckKind::Schema { schema, not } => {
                 match (document::conforms(schema, reply.body), *not) {
                     (why, false) => why,
+                    (Some(why), true) if !document::is_json(reply.body) => Some(why),
                     (Some(_), true) => None,
                     (None, true) => Some("the body conforms to the schema".to_owned()),
                 }

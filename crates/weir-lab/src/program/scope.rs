@@ -304,7 +304,8 @@ impl Scope<'_> {
             }
             Function::Counter(id) => out.push_str(&self.count(*id)),
             Function::Uuid => {
-                let random = self.values.random.u128(..).to_ne_bytes();
+                // Unique in all rounds, runs and generators, unlike the user's own random numbers.
+                let random = fastrand::u128(..).to_ne_bytes();
                 let _ = write!(out, "{}", uuid::Builder::from_random_bytes(random).into_uuid());
             }
             Function::Property { name, default } => {

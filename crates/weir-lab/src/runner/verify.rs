@@ -66,7 +66,7 @@ impl Runner<'_> {
         let cell = &self.scenario.cells[index];
         let mut program = resized(&cell.program, RoundSize::Seconds(time.as_secs_f64()));
         if let Some(rate) = self.measured_rate(cell)? {
-            set_rate(&mut program, rate);
+            set_rate(&mut program, rate, cell.has_default_backlog());
         }
         live.retarget(&mut program, &self.base);
         self.load(program, cell, self.options.loops).map(|_| ())

@@ -38,7 +38,7 @@ settings! {
             .absent("`recycle`; `stop` with `order: unique`"),
         /// Scope of the read position.
         share: Share = word().default("all"),
-        /// One row after the other, a random row each time, or each row at most once in a run.
+        /// One row after the other, a random row each time, or each row at most once in a round.
         order: Order = word().default("sequential"),
     },
     groups: &[Group { keys: &["csv", "jsonl", "jwt", "generate"], required: true }],
@@ -112,7 +112,7 @@ settings! {
         /// Step of a sequence.
         step: u64 = integer(1, 1_000_000_000).default("1"),
         /// Distribution of random numbers: `normal` and `exponential` have their mean in the middle
-        /// of `from` and `to`.
+        /// of `from` and `to`, before numbers beyond these limits become the limit.
         distribution: generator::Distribution = word().default("uniform"),
         /// Digits after the decimal point of random numbers.
         decimals: u32 = integer(0, 9).default("0"),
@@ -211,7 +211,7 @@ pub(super) fn feeders(
         let stop = at_end.map_or(unique, |at_end| at_end == "stop");
         if unique && (!stop || keys.share != Share::All) {
             report
-                .error(codes::CONFLICT, member.at, "each row is used at most once in a run")
+                .error(codes::CONFLICT, member.at, "each row is used at most once in a round")
                 .help("omit `at_end` and `share`, or `order: unique`");
         }
         let feeder = Feeder {
@@ -316,17 +316,28 @@ fn tokens(jwt: &Fields<'_>, shared: &mut Shared<'_>) -> Result<Table, String> {
     Ok(signed.table)
 }
 
+/// All texts of a node, keys included: those of a body of JSON are texts as well.
+fn each_text(node: &Node, visit: &mut dyn FnMut(&str)) {
+    for member in node.members().unwrap_or_default() {
+        visit(&member.key);
+        each_text(&member.value, visit);
+    }
+    node.items().unwrap_or_default().iter().for_each(|item| each_text(item, visit));
+    visit(node.text().unwrap_or_default());
+}
+
 /// Consumes a row of each feeder used by these requests.
 pub(super) fn feed(requests: &[Node], program: &Program) -> Vec<Step> {
     let mut mentioned = vec![false; program.feeders.len()];
-    for request in requests {
-        request.each_scalar(&mut |node| {
-            let text = node.text().unwrap_or_default();
-            for (feeder, mentioned) in program.feeders.iter().zip(&mut mentioned) {
-                *mentioned |= text.contains(&format!("${{{}.", feeder.name));
+    let mut mention = |text: &str| {
+        for name in texts::names(text) {
+            let feeder = name.split_once('.').map(|(feeder, _)| feeder);
+            for (known, mentioned) in program.feeders.iter().zip(&mut mentioned) {
+                *mentioned |= feeder == Some(known.name.as_str());
             }
-        });
-    }
+        }
+    };
+    requests.iter().for_each(|request| each_text(request, &mut mention));
     let ids = mentioned.iter().enumerate().filter(|(_, mentioned)| **mentioned);
     ids.map(|(index, _)| Step::Feed(FeederId(u32::try_from(index).unwrap_or(u32::MAX)))).collect()
 }

@@ -111,6 +111,8 @@ pub struct MeasuredRate {
     pub fraction: f64,
     /// Values of the matrix of these cells.
     pub of: Vec<(String, String)>,
+    /// The backlog is the default of the rate.
+    pub default_backlog: bool,
 }
 
 /// The rate of the only load of a cell, if it is a share of a measured one.
@@ -118,7 +120,28 @@ pub(super) fn measured_rate(loads: &[Node]) -> Option<MeasuredRate> {
     let [load] = loads else { return None };
     let rate = Fields::new(load, Load::SHAPE).object("rate", MeasuredRateKeys::SHAPE)?;
     let fraction = MeasuredRateKeys::read(&rate).fraction?;
-    Some(MeasuredRate { fraction, of: pairs_of(rate.get("of")?)? })
+    let default_backlog = load.get("backlog").is_none();
+    Some(MeasuredRate { fraction, of: pairs_of(rate.get("of")?)?, default_backlog })
+}
+
+/// Reports a measured rate where it would be another load: beside other loads, or of another executor.
+pub(super) fn check_measured_rates(loads: &[Node], report: &mut Diagnostics) {
+    for load in loads.iter().filter(|load| is_measured(load)) {
+        let executor = load.get("executor").and_then(Node::text).unwrap_or_default();
+        let message = if loads.len() > 1 {
+            "a measured rate is possible only for the single load of a cell"
+        } else if executor != "constant-arrival-rate" {
+            "a measured rate is possible only with `constant-arrival-rate`"
+        } else {
+            continue;
+        };
+        report.error(codes::CONFLICT, load.at, message).help("write a number as `rate`");
+    }
+}
+
+/// Whether the rate of a load is a share of a measured one.
+pub(super) fn is_measured(load: &Node) -> bool {
+    load.get("rate").is_some_and(|rate| rate.members().is_some())
 }
 
 /// The rate of a load until it is known.
@@ -296,13 +319,15 @@ fn backlog(rate: f64) -> u64 {
     (rate * BACKLOG_SECONDS).ceil() as u64
 }
 
-/// Sets the constant rate of a program.
-pub(crate) fn set_rate(program: &mut Program, rate: f64) {
+/// Sets the constant rate of a program, and the backlog if that is the default of the rate.
+pub(crate) fn set_rate(program: &mut Program, rate: f64, default_backlog: bool) {
     for group in &mut program.groups {
         if let Executor::ArrivalRate(arrivals) = &mut group.executor {
             arrivals.start = rate;
             arrivals.stages.iter_mut().for_each(|stage| stage.target = rate);
-            arrivals.backlog = arrivals.backlog.max(backlog(rate));
+            if default_backlog {
+                arrivals.backlog = backlog(rate);
+            }
         }
     }
 }

@@ -110,7 +110,7 @@ const METHOD: Key = Key::new("", Kind::Text, "Path at the target's base URL, or 
 settings! {
     /// A pause of random length.
     pub(super) struct Think is "a pause" {
-        /// Mean of a normal distribution with `deviation`.
+        /// Mean of a normal distribution with `deviation`; negative lengths are 0.
         mean: Option<Duration> = duration(),
         /// Standard deviation.
         deviation: Duration = duration().default("0"),

@@ -138,6 +138,7 @@ fn cell(
     };
     let cases = root.object_or_empty("cases", Cases::SHAPE);
     let apply = Apply::read(&cases.object_or_empty("apply", Apply::SHAPE));
+    load::check_measured_rates(root.many("load"), report);
     Some(Cell {
         values: named(&combination.values),
         case: named(&combination.case),
@@ -206,17 +207,12 @@ fn program_of_side(
     shared: &mut Shared<'_>,
     report: &mut Diagnostics,
 ) -> Option<Program> {
-    if let Some(load) = side.many("load").iter().find(|load| measured_rate_of(load)) {
+    if let Some(load) = side.many("load").iter().find(|load| load::is_measured(load)) {
         report
             .error(codes::CONFLICT, load.at, "the rate of this load cannot be a measured one")
             .help("write a number");
     }
     program(root, side, target, shared, report).map(|(program, _)| program)
-}
-
-/// Whether the rate of a load is a share of a measured one.
-fn measured_rate_of(node: &Node) -> bool {
-    node.get("rate").is_some_and(|rate| rate.members().is_some())
 }
 
 /// Reports a rate of cells that do not exist, or are not measured before.

@@ -3,6 +3,7 @@
 use super::fields::share_of;
 use super::load::Load;
 use crate::program::{Climb, FindMax, MAX_RATE, Searched};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use weir_document::finding::{Diagnostics, codes};
 use weir_document::settings;
@@ -52,6 +53,8 @@ pub(super) const STEPS_KEYS: [&str; 7] =
 
 /// Default of `ramp` of a step of users.
 const RAMP: Duration = Duration::from_secs(1);
+/// Possible values of `precision`.
+const PRECISIONS: RangeInclusive<f64> = 0.001..=0.2;
 /// Default of `max`.
 const MAX_USERS: f64 = 10_000.0;
 
@@ -86,6 +89,20 @@ fn search(
         report
             .error(codes::CONFLICT, at, format!("the first load, {start}, is above `max`, {max}"))
             .help("write a smaller `start` or a larger `max`");
+    }
+    for (key, load) in [("start", start), ("max", max)] {
+        if load < 1.0 {
+            let at = fields.get(key).map_or(fields.node().at, |node| node.at);
+            report
+                .error(codes::BAD_VALUE, at, format!("`{key}` is {load}, less than 1"))
+                .help("write at least 1, or 1/s");
+        }
+    }
+    if !PRECISIONS.contains(&load.precision) {
+        let at = fields.get("precision").map_or(fields.node().at, |node| node.at);
+        report
+            .error(codes::BAD_VALUE, at, format!("`precision` is {} %", 100.0 * load.precision))
+            .help("write 0.1% to 20%");
     }
     check_keys(fields, is_users, report);
     let limit = |(key, p): &(&str, f64)| Some((*p, slo.duration(key)?));

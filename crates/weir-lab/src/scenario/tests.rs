@@ -263,10 +263,50 @@ fn searches_have_their_settings() {
         ("{executor: find-max, ramp: 5s, slo: {p95: 1s}}", "`ramp` needs `of: users`"),
         ("{executor: find-max, of: users, start: 5/s, slo: {p95: 1s}}", "a number of users"),
         ("{executor: find-max, start: 500, max: 100, slo: {p95: 1s}}", "is above `max`"),
+        ("{executor: find-max, start: 30/m, slo: {p95: 1s}}", "`start` is 0.5, less than 1"),
+        ("{executor: find-max, precision: 0%, slo: {p95: 1s}}", "`precision` is 0 %"),
+        ("{executor: find-max, precision: 60%, slo: {p95: 1s}}", "`precision` is 60 %"),
     ] {
         let found = load(&with("[{get: /}]", text)).expect_err("wrong").join(" ");
         assert!(found.contains(finding), "{text}: {found}");
     }
+}
+
+#[test]
+fn a_measured_rate_is_that_of_a_single_constant_load() {
+    let rate = "{fraction: 50%, of: {load: full}}";
+    let of = |loads: &str| load(&(with("[{get: /}]", loads) + "matrix: {load: [full, half]}\n"));
+    let full = "{executor: constant-vus, vus: 1, duration: 1s, only: {load: full}}";
+    let half = |executor: &str| format!("{{{executor}, rate: {rate}, only: {{load: half}}}}");
+    let constant = half("executor: constant-arrival-rate, duration: 1s, backlog: 0");
+    let scenario = of(&format!("[{full}, {constant}]")).expect("valid");
+    let (cell, mut program) = (&scenario.cells[1], scenario.cells[1].program.clone());
+    super::set_rate(&mut program, 100.0, cell.has_default_backlog());
+    let Executor::ArrivalRate(rate) = &program.groups[0].executor else { panic!("a rate") };
+    assert_eq!((rate.start, rate.backlog), (100.0, 0), "as it is written");
+    let other = "{executor: constant-vus, vus: 1, duration: 1s}";
+    let ramping = half("executor: ramping-arrival-rate, stages: [{duration: 1s, target: 5}]");
+    for (loads, finding) in [
+        (format!("[{full}, {constant}, {other}]"), "only for the single load of a cell"),
+        (format!("[{full}, {ramping}]"), "only with `constant-arrival-rate`"),
+    ] {
+        let found = of(&loads).expect_err("wrong").join(" ");
+        assert!(found.contains(finding), "{loads}: {found}");
+    }
+}
+
+#[test]
+fn feeders_are_fed_wherever_their_values_are() {
+    let feeds = |request: &str| {
+        let text = with(&format!("[{request}]"), ONCE)
+            + "feeders: {users: {generate: {rows: 2, columns: {id: {kind: sequence}}}}}\n";
+        let scenario = load(&text).expect("valid");
+        let steps = &scenario.cells[0].program.groups[0].steps;
+        steps.iter().any(|step| matches!(step, Step::Feed(_)))
+    };
+    assert!(feeds("{get: \"/${users.id}\"}") && feeds("{get: \"/${ users.id }\"}"));
+    assert!(feeds("{post: /, json: {\"${users.id}\": 1}}"), "a key");
+    assert!(!feeds("{get: \"/$${users.id}\"}"), "a literal");
 }
 
 #[test]

@@ -16,6 +16,14 @@ pub(super) struct Known {
 
 const FUNCTIONS: &str = "`uuid()`, `time()`, `random(MIN, MAX)`, `text(LENGTH)` and `user()`";
 
+/// Names of the references in a text, without those that are literal (`$${`).
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("${").filter_map(move |(at, open)| {
+        let (name, _) = text[at + open.len()..].split_once('}')?;
+        (!text[..at].ends_with('$')).then(|| name.trim())
+    })
+}
+
 impl Known {
     /// Parses the text of a node.
     pub(super) fn node(&self, node: &Node, report: &mut Diagnostics) -> Text {

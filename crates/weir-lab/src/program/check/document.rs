@@ -41,6 +41,11 @@ pub(super) fn cel(expression: &Expr, not: bool, reply: &Response<'_>) -> Option<
     }
 }
 
+/// Whether a body is JSON.
+pub(super) fn is_json(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
+}
+
 /// Validates a body. Returns the first violation, with its place.
 pub(super) fn conforms(schema: &jsonschema::Validator, body: &[u8]) -> Option<String> {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {

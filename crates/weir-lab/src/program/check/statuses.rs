@@ -15,7 +15,8 @@ impl StatusSet {
         Self { ranges: vec![(200, 399)] }
     }
 
-    /// Parses `200`, `2xx`, `200-299` or several of them, separated by commas.
+    /// Parses `200`, `2xx`, `200-299` or several of them, separated by commas. `None` for other numbers than 100 to
+    /// 999, or ranges that end before they start.
     pub fn parse(text: &str) -> Option<Self> {
         let range = |part: &str| {
             if let Some(class) = part.strip_suffix("xx") {
@@ -23,7 +24,8 @@ impl StatusSet {
                 return Some((class * 100, class * 100 + 99));
             }
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+            let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (100 <= first && first <= last && last <= 999).then_some((first, last))
         };
         let ranges = text.split(',').map(str::trim).map(range).collect::<Option<_>>()?;
         Some(Self { ranges })

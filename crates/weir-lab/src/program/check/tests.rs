@@ -40,7 +40,9 @@ fn statuses_are_read_as_written() {
     assert!(seen(200) && seen(299) && seen(301) && seen(302) && seen(503));
     assert!(!seen(300) && !seen(303) && !seen(500));
     assert_eq!(StatusSet::parse("2x"), None);
-    assert_eq!(StatusSet::parse(""), None);
+    for wrong in ["", "299-200", "20", "1000", "200-1000", "99-200"] {
+        assert_eq!(StatusSet::parse(wrong), None, "{wrong}");
+    }
 }
 
 #[test]
@@ -99,4 +101,13 @@ fn json_is_looked_into() {
     assert!(json("$.a.b", Some("x"), false) && !json("$.a.b", Some("y"), false));
     assert!(json("$.l[*]", Some("2"), false) && json("$.a", None, false));
     assert!(!json("$.z", None, false) && json("$.z", None, true));
+    let absent = CheckKind::Json(JsonCheck {
+        path: JsonPath::parse("$.error").unwrap(),
+        expected: None,
+        not: true,
+    });
+    assert_eq!(verify(absent.clone(), "{}"), None);
+    for other in ["", "<html>"] {
+        assert!(verify(absent.clone(), other).is_some(), "nothing is known of {other:?}");
+    }
 }
