@@ -10,6 +10,7 @@ mod data;
 mod drawing;
 mod exports;
 mod html;
+mod over_time;
 mod page;
 mod sentence;
 mod tables;

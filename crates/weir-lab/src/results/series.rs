@@ -168,22 +168,28 @@ impl Second {
     /// Value of a column by name.
     #[must_use]
     pub fn value(&self, columns: &[String], name: &str) -> Option<f64> {
-        let at = columns.iter().position(|column| column == name)?.checked_sub(5)?;
-        self.values.get(at).copied().flatten()
+        self.values.get(Self::place(columns, name)?).copied().flatten()
+    }
+
+    /// Place of a column in the values of a row.
+    #[must_use]
+    pub fn place(columns: &[String], name: &str) -> Option<usize> {
+        columns.iter().position(|column| column == name)?.checked_sub(5)
     }
 }
 
-/// Reads `series.csv` with the names of its columns. Invalid lines are skipped, such as the last
-/// one of a killed run.
+/// Calls `visit` with the names of the columns and each row of `series.csv`, one after the other: rows of a day with
+/// many labels do not fit into memory. Invalid lines are skipped, such as the last one of a killed run.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read(path: &Path) -> csv::Result<(Vec<String>, Vec<Second>)> {
+pub fn each(path: &Path, visit: &mut dyn FnMut(&[String], Second)) -> csv::Result<()> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
     let columns: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
     // By position: the values are the rest of a row.
     let seconds = reader.records().filter_map(|row| row.ok()?.deserialize(None).ok());
-    Ok((columns, seconds.collect()))
+    seconds.for_each(|second| visit(&columns, second));
+    Ok(())
 }
 
 /// A row of `heat.csv`.

@@ -132,8 +132,12 @@ fn a_folder_has_the_complete_result() {
     let log = fs::read(folder.join("hist.hlog")).expect("a log");
     let sums = weir_lab::results::hlog::by_tag(&weir_lab::results::hlog::read(&log).expect("read"));
     assert!(sums.contains_key("tracker=true monitor=true/say hello/response"), "{:?}", sums.keys());
-    let (columns, rows) =
-        weir_lab::results::series::read(&folder.join("series.csv")).expect("read");
+    let (mut columns, mut rows) = (Vec::new(), Vec::new());
+    let mut add = |known: &[String], second| {
+        columns = known.to_vec();
+        rows.push(second);
+    };
+    weir_lab::results::series::each(&folder.join("series.csv"), &mut add).expect("read");
     let ok = |label: &str| -> f64 {
         rows.iter()
             .filter(|row| row.label == label)
