@@ -281,6 +281,7 @@ pub fn run(
         failure: OnceLock::new(),
         grace: options.grace,
         seed: options.seed,
+        batches: AtomicU64::new(0),
         is_ring: options.io == Io::Auto && !open && weir_ring::probe().is_ok(),
         has_epoll: AtomicBool::new(false),
         plan,

@@ -114,6 +114,8 @@ pub struct Interval {
     pub waits: u64,
     /// Largest step of the wall clock, in nanoseconds: the clock was set, or the machine suspended.
     pub clock_step: u64,
+    /// The load ended or paused within the second: its counts are those of a part of it.
+    pub is_partial: bool,
     /// Failed samples by message.
     pub failures: Failures,
 }
@@ -143,6 +145,7 @@ impl Interval {
         self.offered += other.offered;
         self.dropped += other.dropped;
         self.interrupted += other.interrupted;
+        self.is_partial |= other.is_partial;
         if let Some(lag) = &other.send_lag {
             add(self.send_lag.get_or_insert_with(histogram), lag);
         }

@@ -74,7 +74,8 @@ impl StopWatch {
         labels: &Labels,
         left_out: &[Label],
     ) -> Option<String> {
-        if self.conditions.is_empty() {
+        // The counts of a part of a second are no rates.
+        if self.conditions.is_empty() || second.is_partial {
             return None;
         }
         let mut figures = vec![LabelFigures::new("TOTAL", &second.all(left_out), 1.0)];
@@ -144,6 +145,13 @@ mod tests {
         assert_eq!(stops("p99>2s for 3s", &course), Some(6));
         assert_eq!(stops("rps<1 for 2s", &course), Some(3));
         assert_eq!(stops("samples<=2 for 6s", &course), Some(6));
+    }
+
+    #[test]
+    fn a_part_of_a_second_is_no_second() {
+        let full = second(100, 0, 3);
+        let rest = Interval { is_partial: true, ..second(2, 0, 3) };
+        assert_eq!(stops("rps<50 for 1s", &[full.clone(), full, rest]), None);
     }
 
     #[test]

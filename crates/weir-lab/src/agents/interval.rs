@@ -18,6 +18,7 @@ pub(super) struct WireInterval {
     offered: u64,
     dropped: u64,
     interrupted: u64,
+    is_partial: bool,
     send_lag: Option<String>,
     in_flight: u64,
     users: u64,
@@ -101,6 +102,7 @@ impl WireInterval {
             offered: interval.offered,
             dropped: interval.dropped,
             interrupted: interval.interrupted,
+            is_partial: interval.is_partial,
             send_lag: interval.send_lag.as_ref().map(encode).transpose()?,
             in_flight: interval.in_flight,
             users: interval.users,
@@ -135,6 +137,7 @@ impl WireInterval {
         interval.failures.ungrouped += self.ungrouped;
         interval.offered = self.offered;
         (interval.dropped, interval.interrupted) = (self.dropped, self.interrupted);
+        interval.is_partial = self.is_partial;
         interval.send_lag = self.send_lag.as_deref().map(decode).transpose()?;
         (interval.in_flight, interval.users) = (self.in_flight, self.users);
         (interval.generator_cpu, interval.busiest_loop) = (self.generator_cpu, self.busiest_loop);

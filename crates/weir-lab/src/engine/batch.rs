@@ -14,6 +14,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
 /// Groups that start at the same moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
@@ -163,6 +166,7 @@ pub(super) fn run(
     watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<(), EngineError> {
     let batch = &batch.at_start(common);
+    common.batches.fetch_add(1, Ordering::Relaxed);
     let (sender, receiver) = channel();
     let start = nanos(common.clock.steady.elapsed());
     // Started iterations, shared by the users of all loops.
@@ -186,7 +190,10 @@ pub(super) fn run(
         threads.push(thread);
     }
     drop(sender);
-    for interval in receiver {
+    // The rest of the second in which an earlier batch ended.
+    let partial = (start % SECOND > SECOND / 20).then_some(start / SECOND);
+    for mut interval in receiver {
+        interval.is_partial |= partial == Some(interval.second);
         collector.add(&interval, watch);
     }
     for thread in threads {
@@ -257,7 +264,7 @@ impl LoopShare {
         watching.abort();
         handing.abort();
         // The receiver is gone if the run failed.
-        let _ = self.sender.send(events.take_interval());
+        let _ = self.sender.send(Interval { is_partial: true, ..events.take_interval() });
         result
     }
 }
@@ -320,7 +327,6 @@ async fn run_group(
 
 /// Reports at every full second of the run's clock.
 async fn report_seconds(events: Rc<Loop>, sender: Sender<Interval>) {
-    const SECOND: u64 = 1_000_000_000;
     loop {
         let next = (events.now() / SECOND + 1) * SECOND;
         tokio::time::sleep_until(events.instant(next)).await;

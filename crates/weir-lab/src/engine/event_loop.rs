@@ -54,6 +54,8 @@ pub(super) struct Common {
     /// Time for requests in flight after a stop or the end.
     pub(super) grace: Duration,
     pub(super) seed: u64,
+    /// Batches up to now: the steps of a search have users of the same numbers.
+    pub(super) batches: AtomicU64,
     /// Loops wait for connections by io_uring.
     pub(super) is_ring: bool,
     /// A loop has waited for them by epoll.

@@ -112,9 +112,11 @@ impl User {
     pub(super) fn new(events: Rc<Loop>, group: Rc<UserGroup>, number: u32) -> Self {
         let common = &events.common;
         // Splitmix's constant separates the random numbers of users for every seed.
-        let seed = common.seed.wrapping_add(
-            (u64::from(number) << 20 | group.index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        );
+        let batch = common.batches.load(Ordering::Relaxed).saturating_sub(1);
+        let user = u64::from(number) << 20 | group.index as u64;
+        let seed = common
+            .seed
+            .wrapping_add((batch.rotate_left(52) ^ user).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let values = Values::new(&common.plan.program, &common.state, group.index, number, seed);
         events.users.set(events.users.get() + 1);
         common.active[group.index].fetch_add(1, Ordering::Relaxed);

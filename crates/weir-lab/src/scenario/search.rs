@@ -54,7 +54,7 @@ pub(super) const STEPS_KEYS: [&str; 7] =
 /// Default of `ramp` of a step of users.
 const RAMP: Duration = Duration::from_secs(1);
 /// Possible values of `precision`.
-const PRECISIONS: RangeInclusive<f64> = 0.001..=0.2;
+const PRECISIONS: RangeInclusive<f64> = 0.001..=0.45;
 /// Default of `max`.
 const MAX_USERS: f64 = 10_000.0;
 
@@ -102,7 +102,7 @@ fn search(
         let at = fields.get("precision").map_or(fields.node().at, |node| node.at);
         report
             .error(codes::BAD_VALUE, at, format!("`precision` is {} %", 100.0 * load.precision))
-            .help("write 0.1% to 20%");
+            .help("write 0.1% to 45%");
     }
     check_keys(fields, is_users, report);
     let limit = |(key, p): &(&str, f64)| Some((*p, slo.duration(key)?));

