@@ -149,7 +149,7 @@ impl Live {
         }
         let room = room(&rows_of_all);
         let (width, divide) = match room < narrowest {
-            true => (size.width, true),
+            true => (size.width.saturating_sub(GAP.len() + 1), true),
             false => (room.min(widest), false),
         };
         let names = self.labels.names();
@@ -298,7 +298,7 @@ mod tests {
         let wide = "\u{2764}\u{fe0f}".repeat(40);
         assert_eq!(fitted(&wide, 7).width(), 7, "the last one is narrow, without its selector");
         let live = live([&wide, "two"]);
-        for width in [20, 60, 100] {
+        for width in [40, 60, 100] {
             frame(&live, 2, width, 24);
         }
     }
