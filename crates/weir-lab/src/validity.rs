@@ -55,7 +55,7 @@ pub struct Evidence {
     pub offered: Option<f64>,
     /// Dropped iterations of an open model.
     pub dropped: u64,
-    /// 99th percentile of the send lag.
+    /// 99th percentile of the send lag; of fewer than 100 requests the largest lag but one.
     pub send_lag: Duration,
     /// Pacing quantum of an open model: lag up to the quantum is allowed.
     pub quantum: Duration,
