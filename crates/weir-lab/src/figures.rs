@@ -199,6 +199,14 @@ impl LabelFigures {
         }
     }
 
+    /// `time`, one of its times in milliseconds; `None` without samples, and if another generator, which has no
+    /// histogram, does not report it.
+    #[must_use]
+    pub fn reported(&self, time: f64) -> Option<f64> {
+        let is_known = time > 0.0 || !self.response_histogram.is_empty();
+        (self.samples > 0 && is_known).then_some(time)
+    }
+
     /// Samples that failed.
     #[must_use]
     pub fn failed(&self) -> u64 {

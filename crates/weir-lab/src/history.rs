@@ -9,7 +9,7 @@ use crate::compare::MARGIN;
 use crate::results::{
     Cell, CellHistory, ChangePoint, FigureHistory, FolderError, History, StoredRun,
 };
-use crate::stats::{mann_kendall, mann_whitney};
+use crate::stats::{mann_kendall, mann_whitney, median};
 use crate::verdict::Verdict;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,18 +121,10 @@ fn change_along_trend(values: &[f64]) -> f64 {
             slopes.push((later.ln() - earlier.ln()) / distance as f64);
         }
     }
-    match median(&slopes) {
-        Some(slope) => (slope * (values.len() - 1) as f64).exp() - 1.0,
-        None => 0.0,
+    if slopes.is_empty() {
+        return 0.0;
     }
-}
-
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
+    (median(&slopes) * (values.len() - 1) as f64).exp() - 1.0
 }
 
 /// The clearest step, if it is larger than the margin and not by chance.
@@ -142,7 +134,7 @@ fn change_point(runs: &[String], values: &[f64]) -> Option<ChangePoint> {
     let candidate = |at: usize| {
         let (before, after) = values.split_at(at);
         let p = mann_whitney(before, after)?.p;
-        Some((p, at, median(before)?, median(after)?))
+        Some((p, at, median(before), median(after)))
     };
     let size = |before: f64, after: f64| (after / before).ln().abs();
     let found = divisions.filter_map(candidate).min_by(|one, other| {

@@ -17,6 +17,7 @@ pub use family::{Usage, thread_time};
 pub use gauges::{Gauges, is_ready, parse as parse_metrics};
 pub use gc::{GcLog, Pause, throughput as gc_throughput};
 pub use host::{Host, HostTime};
+pub(crate) use own::process_cpu;
 pub use process::{Processes, listening_on};
 pub use seconds::Seconds;
 pub use watch::Watch;

@@ -48,6 +48,11 @@ impl StopCondition {
         let condition = Threshold::parse(condition)?;
         Ok(Self { text: text.trim().to_owned(), condition, seconds: duration.as_secs() })
     }
+
+    /// The label that it is about; `None` for all samples.
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.condition.label.as_deref()
+    }
 }
 
 /// Watches the conditions of a case.

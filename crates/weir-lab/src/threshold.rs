@@ -75,8 +75,9 @@ pub enum ThresholdError {
     Operator,
     /// Unknown metric.
     #[error(
-        "{0:?} is not a metric; metrics are error-rate, errors, rps, samples, mean, min, max, p50 to \
-         p99.99; times may have the prefix service-"
+        "{0:?} is not a metric; metrics are error-rate, errors, rps, samples, mean, min, max, {list}; times may \
+         have the prefix service-",
+        list = Times::PERCENTILES.map(|(name, _)| name).join(", ")
     )]
     Metric(String),
     /// Invalid value of the metric.
@@ -204,9 +205,7 @@ impl Metric {
             Self::Rate => figures.throughput,
             Self::Time { service, name } => {
                 let times = if *service { &figures.service } else { &figures.response };
-                // Without a histogram they are those of another generator, which reports some of them.
-                let is_known = |time: &f64| *time > 0.0 || !figures.response_histogram.is_empty();
-                times.named(name).filter(is_known)?
+                figures.reported(times.named(name)?)?
             }
         })
     }

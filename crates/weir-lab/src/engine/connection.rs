@@ -191,7 +191,7 @@ async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result
 
 /// Asks an HTTP proxy for a tunnel.
 async fn tunnel(stream: &mut TcpStream, origin: &Origin) -> Result<(), RequestError> {
-    let authority = host_and_port(origin);
+    let authority = origin.host_and_port();
     let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
     let broken = |error: io::Error| RequestError::from_connect(&error);
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
@@ -210,15 +210,6 @@ async fn tunnel(stream: &mut TcpStream, origin: &Origin) -> Result<(), RequestEr
             Err(RequestError::new(ErrorKind::Protocol, message))
         }
         None => Err(RequestError::new(ErrorKind::Protocol, "the proxy's answer is not HTTP")),
-    }
-}
-
-/// Host and port of an origin; the address of IPv6 has brackets (RFC 3986, section 3.2.2).
-fn host_and_port(origin: &Origin) -> String {
-    let Origin { host, port, .. } = origin;
-    match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
     }
 }
 
@@ -270,14 +261,6 @@ pub(super) fn poll_bytes(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_ipv6_address_has_brackets() {
-        let of =
-            |host: &str| host_and_port(&Origin { tls: true, host: host.to_owned(), port: 443 });
-        assert_eq!((of("h"), of("10.0.0.1")), ("h:443".to_owned(), "10.0.0.1:443".to_owned()));
-        assert_eq!(of("::1"), "[::1]:443");
-    }
 
     #[test]
     fn a_status_line_needs_no_reason() {

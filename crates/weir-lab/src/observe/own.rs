@@ -17,8 +17,7 @@ pub(super) struct Own {
 impl Own {
     /// Takes a sample. CPU counts from the previous one; the first has none.
     pub(super) fn sample(&mut self, now: Instant) -> ServerRow {
-        let own = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
-        let cpu = own + Usage::of(&self.helpers).cpu;
+        let cpu = process_cpu() + Usage::of(&self.helpers).cpu;
         let since = |(then, before): (Instant, Duration)| {
             let seconds = now.duration_since(then).as_secs_f64();
             (seconds > 0.0).then(|| cpu.saturating_sub(before).as_secs_f64() / seconds)
@@ -27,6 +26,11 @@ impl Own {
         self.before = Some((now, cpu));
         row
     }
+}
+
+/// CPU time of all threads of this process up to now.
+pub(crate) fn process_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]

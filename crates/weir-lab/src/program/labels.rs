@@ -131,6 +131,12 @@ impl Labels {
         names
     }
 
+    /// Whether a request or a transaction has this name, or may get it during the run.
+    pub(crate) fn may_have(&self, name: &str) -> bool {
+        let at_runtime = self.transactions.is_some() || self.requests.is_some();
+        at_runtime || self.names().iter().any(|known| known == name)
+    }
+
     /// The name of a label that is known before the run.
     pub(crate) fn known(&self, label: Label) -> Option<&str> {
         self.fixed.get(label.0 as usize).map(|(name, _)| name.as_str())

@@ -297,12 +297,20 @@ impl Request {
 impl Origin {
     /// Host and port as in a URL and in `Host`: without the default port of the scheme.
     pub fn authority(&self) -> String {
-        let bracket = self.host.contains(':');
-        let (open, close) = if bracket { ("[", "]") } else { ("", "") };
-        if self.port == Self::default_port(self.tls) {
-            return format!("{open}{}{close}", self.host);
+        match self.port == Self::default_port(self.tls) {
+            true => self.bracketed_host(),
+            false => self.host_and_port(),
         }
-        format!("{open}{}{close}:{}", self.host, self.port)
+    }
+
+    /// Host and port, also the default one.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.bracketed_host(), self.port)
+    }
+
+    /// The host; an address of IPv6 has brackets (RFC 3986, section 3.2.2).
+    fn bracketed_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
     /// The default port of a scheme.

@@ -1,7 +1,7 @@
 //! The tables of a report.
 
 use super::html::{Column, bytes, count, number, table, time};
-use crate::figures::LabelFigures;
+use crate::figures::{LabelFigures, Times};
 use crate::results::{
     Cell, CellComparison, Comparison, FactorEffects, Failure, Host, Open, Run, Server, Summary,
 };
@@ -55,11 +55,11 @@ pub(super) fn cases(summary: &Summary) -> Markup {
         (any(|cell| cell.interval.is_some()), ("#95 % interval", &|cell| interval(cell.interval))),
         (true, ("#Smallest", &|cell| rate(cell, |spread| spread.min))),
         (true, ("#Largest", &|cell| rate(cell, |spread| spread.max))),
-        (true, ("#Mean", &|cell| of_samples(cell, |total| time(total.response.mean)))),
-        (true, ("#p50", &|cell| of_samples(cell, |total| time(total.response.p50)))),
-        (true, ("#p95", &|cell| of_samples(cell, |total| time(total.response.p95)))),
-        (true, ("#p99", &|cell| of_samples(cell, |total| time(total.response.p99)))),
-        (true, ("#Max", &|cell| of_samples(cell, |total| time(total.response.max)))),
+        (true, ("#Mean", &|cell| response_time(cell.total(), |times| times.mean))),
+        (true, ("#p50", &|cell| response_time(cell.total(), |times| times.p50))),
+        (true, ("#p95", &|cell| response_time(cell.total(), |times| times.p95))),
+        (true, ("#p99", &|cell| response_time(cell.total(), |times| times.p99))),
+        (true, ("#Max", &|cell| response_time(cell.total(), |times| times.max))),
         (true, ("#Errors", &|cell| of_samples(cell, |total| percent(total.error_share())))),
         (any(|cell| !cell.published.is_empty()), ("Published", &published)),
     ];
@@ -83,6 +83,11 @@ fn rate(cell: &Cell, of: fn(&Spread) -> f64) -> Markup {
 /// A figure of a case with samples.
 fn of_samples(cell: &Cell, show: fn(&LabelFigures) -> String) -> Markup {
     or_dash(cell.total().filter(|total| total.samples > 0).map(show))
+}
+
+/// A response time of a case or a label.
+fn response_time(figures: Option<&LabelFigures>, of: fn(&Times) -> f64) -> Markup {
+    or_dash(figures.and_then(|figures| figures.reported(of(&figures.response))).map(time))
 }
 
 fn published_figures(summary: &Summary, cell: &Cell) -> Markup {
@@ -128,16 +133,16 @@ pub(super) fn labels(cell: &Cell) -> Markup {
             ("#Samples", &|figures| count(figures.samples).render()),
             ("#Failed", &|figures| count(figures.failed()).render()),
             ("#Requests/s", &|figures| number(figures.throughput).render()),
-            ("#Mean", &|figures| time(figures.response.mean).render()),
-            ("#p50", &|figures| time(figures.response.p50).render()),
-            ("#p90", &|figures| time(figures.response.p90).render()),
-            ("#p95", &|figures| time(figures.response.p95).render()),
-            ("#p99", &|figures| time(figures.response.p99).render()),
-            ("#p99.9", &|figures| time(figures.response.p99_9).render()),
-            ("#Max", &|figures| time(figures.response.max).render()),
-            ("#Service p50", &|figures| time(figures.service.p50).render()),
-            ("#Service p99", &|figures| time(figures.service.p99).render()),
-            ("#First byte", &|figures| time(figures.latency).render()),
+            ("#Mean", &|figures| response_time(Some(figures), |times| times.mean)),
+            ("#p50", &|figures| response_time(Some(figures), |times| times.p50)),
+            ("#p90", &|figures| response_time(Some(figures), |times| times.p90)),
+            ("#p95", &|figures| response_time(Some(figures), |times| times.p95)),
+            ("#p99", &|figures| response_time(Some(figures), |times| times.p99)),
+            ("#p99.9", &|figures| response_time(Some(figures), |times| times.p99_9)),
+            ("#Max", &|figures| response_time(Some(figures), |times| times.max)),
+            ("#Service p50", &|figures| or_dash(figures.reported(figures.service.p50).map(time))),
+            ("#Service p99", &|figures| or_dash(figures.reported(figures.service.p99).map(time))),
+            ("#First byte", &|figures| or_dash(figures.reported(figures.latency).map(time))),
             ("#Received", &|figures| bytes(figures.received as f64).render()),
             ("#Sent", &|figures| bytes(figures.sent as f64).render()),
             ("#Body on the wire", &|figures| bytes(figures.body as f64).render()),

@@ -2,7 +2,7 @@
 
 use super::{BarOutcome, Cell, Run, Summary, markdown};
 use crate::engine::SearchedLoad;
-use crate::figures::LabelFigures;
+use crate::figures::{LabelFigures, Times};
 use std::io::{self, Write};
 
 /// Most failures that are listed.
@@ -74,15 +74,20 @@ fn cases(summary: &Summary) -> String {
             escape(summary.name_of(cell)),
             cell.verdict.to_string(),
             cell.throughput.map(|spread| number(spread.mean)).unwrap_or_default(),
-            of(&|total| number(total.response.p50)),
-            of(&|total| number(total.response.p95)),
-            of(&|total| number(total.response.p99)),
+            of(&|total| milliseconds(total, |times| times.p50)),
+            of(&|total| milliseconds(total, |times| times.p95)),
+            of(&|total| milliseconds(total, |times| times.p99)),
             of(&|total| total.samples.to_string()),
             of(&|total| total.failed().to_string()),
         ]
     };
     let head = ["case", "verdict", "requests/s", "p50 ms", "p95 ms", "p99 ms", "samples", "errors"];
     table("", &head, summary.cells.iter().map(row))
+}
+
+/// A response time; empty if it is not reported.
+fn milliseconds(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
+    figures.reported(of(&figures.response)).map(number).unwrap_or_default()
 }
 
 /// Labels of cases with several labels.
@@ -94,9 +99,9 @@ fn labels(summary: &Summary) -> String {
                 escape(summary.name_of(cell)),
                 escape(&label.label),
                 number(label.throughput),
-                number(label.response.p50),
-                number(label.response.p95),
-                number(label.response.p99),
+                milliseconds(label, |times| times.p50),
+                milliseconds(label, |times| times.p95),
+                milliseconds(label, |times| times.p99),
                 label.samples.to_string(),
                 label.failed().to_string(),
             ]

@@ -102,9 +102,10 @@ fn outcome_cell(outcome: BarOutcome) -> &'static str {
 }
 
 fn figure_row(cell: &Cell) -> Vec<String> {
-    let total = cell.total().filter(|total| total.samples > 0);
     let milliseconds = |of: fn(&crate::figures::Times) -> f64| {
-        total.map(|total| format!("{:.2} ms", of(&total.response))).unwrap_or_default()
+        let total = cell.total();
+        let time = total.and_then(|total| total.reported(of(&total.response)));
+        time.map(|time| format!("{time:.2} ms")).unwrap_or_default()
     };
     let server = cell.server.as_ref();
     let spread = |of: fn(&super::Resources) -> Option<f64>| {

@@ -5,7 +5,7 @@
 //! maximum and percentiles are response times; KB is 1024 bytes.
 
 use super::{Cell, Summary};
-use crate::figures::LabelFigures;
+use crate::figures::{LabelFigures, Times};
 use std::io::Write;
 
 /// A row: the name of a case, the case, and the figures of a label.
@@ -40,20 +40,23 @@ const COLUMNS: [Column; 27] = [
     ("Error Count", |(.., figures)| figures.failed().to_string()),
     ("Error %", |(.., figures)| two(100.0 * figures.error_share())),
     ("Throughput (Requests/sec)", |(.., figures)| two(figures.throughput)),
-    ("Average Response Time (ms)", |(.., figures)| two(figures.response.mean)),
+    ("Average Response Time (ms)", |(.., figures)| time(figures, |times| times.mean)),
     // Little's law.
     ("Average Users in the System", |(.., figures)| {
-        two(figures.throughput * figures.response.mean / 1e3)
+        let mean = figures.reported(figures.response.mean);
+        or_empty(mean.map(|mean| two(figures.throughput * mean / 1e3)))
     }),
-    ("Standard Deviation of Response Time (ms)", |(.., figures)| two(figures.response.deviation)),
-    ("Minimum Response Time (ms)", |(.., figures)| two(figures.response.min)),
-    ("Maximum Response Time (ms)", |(.., figures)| two(figures.response.max)),
-    ("75th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p75)),
-    ("90th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p90)),
-    ("95th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p95)),
-    ("98th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p98)),
-    ("99th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p99)),
-    ("99.9th Percentile of Response Time (ms)", |(.., figures)| two(figures.response.p99_9)),
+    ("Standard Deviation of Response Time (ms)", |(.., figures)| {
+        time(figures, |times| times.deviation)
+    }),
+    ("Minimum Response Time (ms)", |(.., figures)| time(figures, |times| times.min)),
+    ("Maximum Response Time (ms)", |(.., figures)| time(figures, |times| times.max)),
+    ("75th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p75)),
+    ("90th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p90)),
+    ("95th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p95)),
+    ("98th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p98)),
+    ("99th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p99)),
+    ("99.9th Percentile of Response Time (ms)", |(.., figures)| time(figures, |times| times.p99_9)),
     ("Received (KB/sec)", |(_, cell, figures)| rate(figures.received, cell)),
     ("Sent (KB/sec)", |(_, cell, figures)| rate(figures.sent, cell)),
     ("GC Throughput (%)", |(_, cell, _)| or_empty(cell.attributes.gc_throughput.map(two))),
@@ -76,6 +79,11 @@ fn or_empty(value: Option<impl ToString>) -> String {
 /// A number with two decimals.
 fn two(value: f64) -> String {
     format!("{value:.2}")
+}
+
+/// A response time; empty if it is not reported.
+fn time(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
+    or_empty(figures.reported(of(&figures.response)).map(two))
 }
 
 fn rate(bytes: u64, cell: &Cell) -> String {
@@ -141,7 +149,7 @@ mod tests {
             ),
             "{row}"
         );
-        assert!(row.ends_with(",240.50,0.00,1000.00,0.00,,,,"), "{row}");
+        assert!(row.ends_with(",240.50,,1000.00,0.00,,,,"), "no p99.9 was reported: {row}");
         assert_eq!(text.lines().count(), 2);
     }
 

@@ -2,7 +2,7 @@
 
 use super::server::RunningServer;
 use crate::measure::{DrainedUsage, RoundUsage};
-use crate::observe::{HostTime, Usage, thread_time};
+use crate::observe::{HostTime, Usage, process_cpu, thread_time};
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -91,14 +91,13 @@ impl Reading {
     /// Reads the clocks of server, backend, this process and machine. `thread` is the observed name
     /// of threads.
     pub(super) fn of(server: &RunningServer, backend: Option<i32>, thread: Option<&str>) -> Self {
-        let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         Self {
             at: Instant::now(),
             server: (!server.pids.is_empty()).then(|| Usage::of(&server.pids)),
             thread: thread.map(|name| thread_time(&server.pids, name)),
             backend: backend.map(|pid| Usage::of(&[pid])),
             disk: server.data.as_deref().map(folder_bytes),
-            generator: Duration::try_from(clock).unwrap_or_default(),
+            generator: process_cpu(),
             host: HostTime::now(),
         }
     }

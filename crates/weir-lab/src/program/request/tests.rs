@@ -17,6 +17,17 @@ fn urls_are_parsed() {
 }
 
 #[test]
+fn an_authority_has_brackets_around_ipv6_and_the_port_where_it_is_needed() {
+    let of = |host: &str, port| Origin { tls: true, host: host.to_owned(), port };
+    assert_eq!(of("h", 443).authority(), "h");
+    assert_eq!(of("::1", 443).authority(), "[::1]");
+    assert_eq!(of("::1", 80).authority(), "[::1]:80");
+    // A tunnel needs the port always.
+    assert_eq!(of("h", 443).host_and_port(), "h:443");
+    assert_eq!(of("::1", 443).host_and_port(), "[::1]:443");
+}
+
+#[test]
 fn invalid_urls_are_rejected() {
     let parse = |url| Origin::parse(url).unwrap_err();
     assert_eq!(parse("a/b"), UrlError::Scheme);

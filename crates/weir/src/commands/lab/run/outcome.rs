@@ -3,7 +3,7 @@
 use crate::output;
 use crate::table::aligned;
 use weir_lab::engine::SearchedLoad;
-use weir_lab::figures::LabelFigures;
+use weir_lab::figures::{LabelFigures, Times};
 use weir_lab::results::{BarResult, Cell, FactorEffects, History, Host, Published, Summary};
 use weir_lab::stats::Interval;
 
@@ -76,6 +76,11 @@ fn share(value: f64) -> String {
     format!("{:.2}%", 100.0 * value)
 }
 
+/// A response time; empty if it is not reported.
+fn milliseconds(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
+    figures.reported(of(&figures.response)).map(number).unwrap_or_default()
+}
+
 fn cases(summary: &Summary) -> String {
     // Short runs have no interval.
     let measured = || summary.cells.iter().filter(|cell| cell.throughput.is_some());
@@ -96,11 +101,11 @@ fn cases(summary: &Summary) -> String {
                     |found: Interval| format!("{}..{}", number(found.low), number(found.high));
                 interval(cell).map(range).unwrap_or_default()
             }),
-            ("MEAN MS", &|cell| of(cell, |total| number(total.response.mean))),
-            ("P50", &|cell| of(cell, |total| number(total.response.p50))),
-            ("P95", &|cell| of(cell, |total| number(total.response.p95))),
-            ("P99", &|cell| of(cell, |total| number(total.response.p99))),
-            ("MAX", &|cell| of(cell, |total| number(total.response.max))),
+            ("MEAN MS", &|cell| of(cell, |total| milliseconds(total, |times| times.mean))),
+            ("P50", &|cell| of(cell, |total| milliseconds(total, |times| times.p50))),
+            ("P95", &|cell| of(cell, |total| milliseconds(total, |times| times.p95))),
+            ("P99", &|cell| of(cell, |total| milliseconds(total, |times| times.p99))),
+            ("MAX", &|cell| of(cell, |total| milliseconds(total, |times| times.max))),
             ("ERRORS", &|cell| of(cell, |total| share(total.error_share()))),
             ("SERVER CPU µS", &|cell| {
                 cell.server
@@ -166,11 +171,11 @@ fn labels(summary: &Summary) -> String {
             ("REQUEST", &|(_, figures)| figures.label.clone()),
             ("SAMPLES", &|(_, figures)| figures.samples.to_string()),
             ("REQUESTS/S", &|(_, figures)| number(figures.throughput)),
-            ("MEAN MS", &|(_, figures)| number(figures.response.mean)),
-            ("P50", &|(_, figures)| number(figures.response.p50)),
-            ("P95", &|(_, figures)| number(figures.response.p95)),
-            ("P99", &|(_, figures)| number(figures.response.p99)),
-            ("MAX", &|(_, figures)| number(figures.response.max)),
+            ("MEAN MS", &|(_, figures)| milliseconds(figures, |times| times.mean)),
+            ("P50", &|(_, figures)| milliseconds(figures, |times| times.p50)),
+            ("P95", &|(_, figures)| milliseconds(figures, |times| times.p95)),
+            ("P99", &|(_, figures)| milliseconds(figures, |times| times.p99)),
+            ("MAX", &|(_, figures)| milliseconds(figures, |times| times.max)),
             ("ERRORS", &|(_, figures)| share(figures.error_share())),
         ],
     )
