@@ -59,7 +59,7 @@ pub use script::{
     AfterScripts, Installation, ScriptElement, ScriptId, ScriptRole, ScriptStep, Scripts,
 };
 pub use stream::{EventsEnd, Exchange, Outgoing, Stream, StreamKind};
-pub use text::{Function, Text, TextPart};
+pub use text::{Escape, Function, Text, TextPart};
 pub use tls_identity::{TlsError, TlsIdentity};
 
 use regex::bytes::Regex;

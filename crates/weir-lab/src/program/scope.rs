@@ -322,6 +322,7 @@ impl Scope<'_> {
                     false => out.push_str(&form_encode(&text, *encoding)),
                 }
             }
+            Function::Escape { text, escape } => out.push_str(&escape.apply(&text.render(self))),
             Function::Row { feeder, column, advance } => {
                 out.push_str(&self.row(*feeder, *column, *advance));
             }

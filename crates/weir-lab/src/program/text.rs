@@ -5,6 +5,7 @@ use crate::budget::{MAX_TEXT_BYTES, cut};
 use crate::charset::Charset;
 use crate::form::{decode, form_encode};
 use crate::java_time::TimePattern;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
 /// A parsed text: literals, variables, functions.
@@ -79,6 +80,13 @@ pub enum Function {
         /// Encoding of its characters.
         encoding: Charset,
     },
+    /// A text with its special characters escaped.
+    Escape {
+        /// The text.
+        text: Text,
+        /// For what.
+        escape: Escape,
+    },
     /// The value of a row of a feeder (`__StringFromFile`, `__CSVRead`).
     Row {
         /// The feeder.
@@ -101,6 +109,40 @@ pub enum Function {
         /// Return the previous value.
         return_old: bool,
     },
+}
+
+/// What special characters of a text are escaped for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// A text of JSON, without its quotation marks (RFC 8259, section 7).
+    Json,
+    /// Path or query of a URL: all but unreserved characters (RFC 3986, section 2.3).
+    Percent,
+}
+
+/// What is not unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl Escape {
+    /// The escaped text.
+    #[must_use]
+    pub fn apply(self, text: &str) -> String {
+        match self {
+            Self::Json => {
+                let quoted = serde_json::Value::from(text).to_string();
+                quoted[1..quoted.len() - 1].to_owned()
+            }
+            Self::Percent => utf8_percent_encode(text, RESERVED).to_string(),
+        }
+    }
+
+    /// A part of a text, escaped now or when the text is rendered.
+    pub(crate) fn part(self, part: TextPart) -> TextPart {
+        match part {
+            TextPart::Literal(text) => self.apply(&text).as_str().into(),
+            part => Function::Escape { text: Text::from_parts([part]), escape: self }.into(),
+        }
+    }
 }
 
 impl From<&str> for TextPart {

@@ -65,8 +65,7 @@ pub(super) fn body(
     }
     // A JSON null is a body, too.
     if let Some(node) = request.get("json") {
-        let text = node.to_json().unwrap_or_default();
-        return (known.text(&text, node, report).into(), Some(JSON));
+        return (known.json(node, report).into(), Some(JSON));
     }
     let Some(node) = fields.get("body") else { return (Body::None, None) };
     if node.members().is_none() {

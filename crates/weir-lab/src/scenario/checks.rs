@@ -175,6 +175,11 @@ fn kinds(
     } else if let Some(node) = fields.get("json") {
         return json(node, fields.get("equals"), (known, not), report);
     } else if let Some(limit) = under {
+        if let Some(negated) = fields.get("not").filter(|_| not) {
+            report
+                .error(codes::CONFLICT, negated.at, "`not` does not belong to `under`")
+                .help("write `cel: \"duration_ms > 500\"` for responses that must take longer");
+        }
         CheckKind::Duration(limit)
     } else if let Some(node) = fields.get("cel") {
         let compiled = Expr::compile(node.text()?, &CEL_VARIABLES);
@@ -205,7 +210,7 @@ fn json(
         let path = valid(path, &member.value, report)?;
         let expected = match member.value.text() {
             Some(_) => known.node(&member.value, report),
-            None => known.text(&member.value.to_json().ok()?, &member.value, report),
+            None => known.json(&member.value, report),
         };
         Some(CheckKind::Json(JsonCheck { path, expected: Some(expected), not }))
     };

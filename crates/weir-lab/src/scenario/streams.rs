@@ -117,7 +117,7 @@ fn exchange(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<Exch
     let send = if let Some(node) = fields.get("send") {
         Some(Outgoing::Text(known.node(node, report)))
     } else if let Some(node) = node.get("json") {
-        Some(Outgoing::Text(known.text(&node.to_json().unwrap_or_default(), node, report)))
+        Some(Outgoing::Text(known.json(node, report)))
     } else if let Some(text) = fields.text("binary") {
         // The format is checked.
         Some(Outgoing::Binary(STANDARD.decode(text).ok()?.into()))

@@ -1,6 +1,6 @@
 //! Texts of requests: `${name}`, `${feeder.column}`, `${function(…)}`, and `$${` for `${`.
 
-use crate::program::{Function, Program, Text, TextPart, Variable};
+use crate::program::{Escape, Function, Program, Text, TextPart, Variable};
 use std::collections::BTreeMap;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes, nearest};
@@ -14,14 +14,20 @@ pub(super) struct Known {
     pub(super) changing: BTreeMap<String, Variable>,
 }
 
-const FUNCTIONS: &str = "`uuid()`, `time()`, `random(MIN, MAX)`, `text(LENGTH)` and `user()`";
+const FUNCTIONS: &str =
+    "`uuid()`, `time()`, `random(MIN, MAX)`, `text(LENGTH)`, `user()` and `urlencode(NAME)`";
 
 /// Names of the references in a text, without those that are literal (`$${`).
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("${").filter_map(move |(at, open)| {
         let (name, _) = text[at + open.len()..].split_once('}')?;
-        (!text[..at].ends_with('$')).then(|| name.trim())
+        (!text[..at].ends_with('$')).then(|| encoded_name(name.trim()).unwrap_or(name.trim()))
     })
+}
+
+/// The name in `urlencode(NAME)`.
+fn encoded_name(function: &str) -> Option<&str> {
+    function.strip_prefix("urlencode(")?.strip_suffix(')').map(str::trim)
 }
 
 impl Known {
@@ -30,8 +36,24 @@ impl Known {
         self.text(node.text().unwrap_or_default(), node, report)
     }
 
+    /// Parses a JSON value. Values are escaped, so that they are texts of JSON whatever their characters.
+    pub(super) fn json(&self, node: &Node, report: &mut Diagnostics) -> Text {
+        let text = node.to_json().unwrap_or_default();
+        self.parse(&text, Some(Escape::Json), node, report)
+    }
+
     /// Parses a text; `at` is its position.
     pub(super) fn text(&self, text: &str, at: &Node, report: &mut Diagnostics) -> Text {
+        self.parse(text, None, at, report)
+    }
+
+    fn parse(
+        &self,
+        text: &str,
+        escape: Option<Escape>,
+        at: &Node,
+        report: &mut Diagnostics,
+    ) -> Text {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find("${") {
@@ -48,7 +70,11 @@ impl Known {
                 return Text::from_parts(parts);
             };
             let name = rest[open + 2..open + close].trim();
-            parts.extend(self.part(name, at, report));
+            let part = self.part(name, at, report);
+            parts.extend(part.map(|part| match escape {
+                Some(escape) => escape.part(part),
+                None => part,
+            }));
             rest = &rest[open + close + 1..];
         }
         parts.push(TextPart::Literal(rest.into()));
@@ -61,6 +87,9 @@ impl Known {
         }
         if let Some(variable) = self.changing.get(name) {
             return Some(TextPart::Variable(*variable));
+        }
+        if let Some(name) = encoded_name(name) {
+            return self.part(name, at, report).map(|part| Escape::Percent.part(part));
         }
         if let Some((function, arguments)) = name.split_once('(') {
             let arguments = arguments.strip_suffix(')').map(|list| {

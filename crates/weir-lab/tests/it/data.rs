@@ -98,6 +98,24 @@ fn json_lines_have_nested_values() {
 }
 
 #[test]
+fn values_are_escaped_in_json_and_where_the_url_needs_it() {
+    let server = Server::start();
+    let name = r#"O\"Brien\\ C#&100%/\n"#;
+    let folder = folder(&[("users.jsonl", &format!("{{\"name\": \"{name}\"}}"))]);
+    let requests = "[{post: /echo, json: {\"${u.name}\": [\"${u.name}\", \"${given}\"]}, \
+                    checks: [{json: {\"$.*[0]\": \"${u.name}\"}}, {json: {\"$.*[1]\": \"${given}\"}}, \
+                    {json: {\"$.*\": [\"${u.name}\", \"${given}\"]}}]}, \
+                    {get: \"/?${urlencode(u.name)}&b=${urlencode( given )}\"}]";
+    let more =
+        format!("{ONE}\nvariables: {{given: '\"ä b'}}\nfeeders: {{u: {{jsonl: users.jsonl}}}}");
+    let summary = run(folder.path(), &text(&server, requests, &more));
+    let errors = summary.total.failures.groups().iter().map(|error| error.message.clone());
+    assert_eq!(errors.collect::<Vec<_>>(), Vec::<String>::new());
+    let encoded = "/?O%22Brien%5C%20C%23%26100%25%2F%0A&b=%22%C3%A4%20b";
+    assert_eq!(server.targets()[1], encoded);
+}
+
+#[test]
 fn generated_rows_are_the_same_for_the_same_seed() {
     let targets = |seed: u32| {
         let server = Server::start();
