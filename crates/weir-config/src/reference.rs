@@ -2,8 +2,7 @@
 
 use crate::resolve::{INCLUDED, ROOT};
 use std::fmt::Write;
-use weir_document::finding::words;
-use weir_document::shape::Shape;
+use weir_document::reference::{cell, section};
 
 const HEAD: &str = "\
 # Configuration reference
@@ -37,40 +36,6 @@ pub fn reference() -> String {
     }
     section(&mut out, &INCLUDED);
     out
-}
-
-fn title(shape: &Shape) -> String {
-    let mut title = shape.name.to_owned();
-    if let Some(first) = title.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    title
-}
-
-fn section(out: &mut String, shape: &Shape) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "\n## {}\n\n{}\n", title(shape), shape.doc);
-    for group in shape.groups {
-        let rule = if group.required { "Exactly one of" } else { "At most one of" };
-        let _ = write!(out, "\n{rule} {}.\n", words(group.keys));
-    }
-    out.push_str("\n| key | takes | default | meaning |\n|---|---|---|---|\n");
-    for key in shape.keys {
-        let default = if key.required { Some("required") } else { key.default.or(key.absent) };
-        let takes = cell(&key.kind.describe());
-        let _ = writeln!(
-            out,
-            "| `{}` | {takes} | {} | {} |",
-            key.name,
-            cell(default.unwrap_or("–")),
-            cell(key.doc)
-        );
-    }
-}
-
-/// A bar would end the cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
 }
 
 /// Every finding code and its meaning, as Markdown.

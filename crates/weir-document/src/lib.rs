@@ -10,6 +10,7 @@ pub mod difference;
 pub mod document;
 pub mod draft;
 pub mod finding;
+pub mod reference;
 pub mod schema;
 pub mod secret_names;
 pub mod shape;

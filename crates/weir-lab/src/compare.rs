@@ -64,7 +64,7 @@ fn cells(before: &Cell, after: &Cell, margin: f64) -> CellComparison {
 }
 
 fn judgement(ratio: &Ratio, margin: f64) -> Judgement {
-    let (low, high) = (1.0 / (1.0 + margin), 1.0 + margin);
+    let (low, high) = (1.0 - margin, 1.0 + margin);
     if ratio.interval.within(low, high) {
         Judgement::Same
     } else if ratio.value <= low && ratio.interval.high < 1.0 {

@@ -66,11 +66,14 @@ pub struct ForeignResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// Not a single request.
-    #[error("other generators send a single GET request without variables and without a body")]
+    #[error(
+        "other generators send a single GET request, without variables, body, `think` and `pacing`"
+    )]
     Request,
     /// Another executor.
     #[error(
-        "other generators take `constant-vus` with `duration`; wrk2 and oha `constant-arrival-rate`, too"
+        "other generators take `constant-vus` with `duration`, without `ramp` and `iterations`; wrk2 and oha \
+         `constant-arrival-rate`, wrk2 nothing else"
     )]
     Executor,
 }

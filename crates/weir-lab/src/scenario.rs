@@ -12,6 +12,7 @@ mod bars;
 mod body;
 mod cells;
 mod checks;
+mod conditions;
 mod contenders;
 mod feeders;
 mod fields;
@@ -19,10 +20,12 @@ mod grpc;
 mod keys;
 mod load;
 mod mix;
+mod only;
 mod overrides;
 mod prepare;
 mod probes;
 mod published;
+mod reference;
 mod request;
 mod resolve;
 mod search;
@@ -36,9 +39,10 @@ pub use contenders::Contender;
 pub use load::MeasuredRate;
 pub(crate) use load::set_rate;
 pub use prepare::Preparation;
+pub use reference::reference;
 pub use resolve::load_text;
 pub use settings::{
-    Backend, BackendStart, CpuSource, Echo, Idle, Observe, Process, Restart, Server, Start, Target,
+    Backend, BackendStart, CpuSource, Echo, Idle, Observe, Restart, Server, Start, Target,
 };
 
 use crate::bars::ScenarioBar;

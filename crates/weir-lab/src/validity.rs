@@ -158,7 +158,10 @@ pub enum Violation {
         share: f64,
     },
     /// An open model dropped iterations.
-    #[error("{iterations} iterations were dropped: too many requests were in flight")]
+    #[error(
+        "{iterations} iterations were dropped, because too many were in progress and waiting: raise \
+         `max_in_flight` (of hit: --connections), or lower the rate"
+    )]
     Dropped {
         /// Dropped iterations.
         iterations: u64,

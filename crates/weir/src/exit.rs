@@ -9,7 +9,8 @@ pub(crate) enum Exit {
     Success,
     /// 1: failure.
     Failure,
-    /// 2: the configuration has errors (clap uses the same code for a wrong command line).
+    /// 2: the configuration has errors (clap uses the same code for a wrong command line), or a command of
+    /// the Lab with a verdict failed.
     Findings,
     /// 0 to 5: the verdict of a Lab run.
     Lab(u8),

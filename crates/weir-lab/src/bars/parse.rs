@@ -9,7 +9,7 @@ use weir_document::units;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BarError {
     /// Not `METRIC of CONTENDER OPERATOR BOUND`.
-    #[error("a bar is METRIC of CONTENDER, then <=, >= or within, and a bound")]
+    #[error("a bar is METRIC of CONTENDER [for REQUEST], then <=, >= or within, and a bound")]
     Form,
     /// Unknown metric.
     #[error("{0:?} is not a metric; metrics are {list}", list = metrics().join(", "))]
@@ -46,12 +46,14 @@ impl Bar {
     pub fn with_counters(text: &str, counters: &[String]) -> Result<Self, BarError> {
         let text = text.trim();
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (metric, subject, label, operator, bound) = match &words[..] {
-            [metric, "of", subject, "for", label, operator, bound @ ..] => {
-                (metric, subject, Some((*label).to_owned()), operator, bound)
-            }
-            [metric, "of", subject, operator, bound @ ..] => {
-                (metric, subject, None, operator, bound)
+        let is_operator = |word: &&str| matches!(*word, "<=" | "≤" | ">=" | "≥" | "within");
+        let operator_at = words.iter().position(is_operator).ok_or(BarError::Form)?;
+        let (comparison, bound) = (&words[..operator_at], &words[operator_at + 1..]);
+        let (metric, subject, label) = match comparison {
+            [metric, "of", subject] => (metric, subject, None),
+            // Requests without a name of their own have one such as `GET /orders`.
+            [metric, "of", subject, "for", label @ ..] if !label.is_empty() => {
+                (metric, subject, Some(label.join(" ")))
             }
             _ => return Err(BarError::Form),
         };
@@ -63,11 +65,10 @@ impl Bar {
         if label.is_some() && !metric.is_of_responses() {
             return Err(BarError::Label(metric.into()));
         }
-        let bound = match *operator {
+        let bound = match words[operator_at] {
             "<=" | "≤" => bounded(metric, false, bound)?,
             ">=" | "≥" => bounded(metric, true, bound)?,
-            "within" => within(bound)?,
-            _ => return Err(BarError::Form),
+            _ => within(bound)?,
         };
         let subject = (*subject).to_owned();
         Ok(Self { text: text.to_owned(), metric, counter, subject, label, bound })

@@ -14,7 +14,7 @@ use crate::observe::{GcLog, Observer, Watch};
 use crate::program::{self, Program, StreamKind};
 use crate::record::Clock;
 use crate::results::{AgentRound, EventKind};
-use crate::scenario::{CpuSource, Process};
+use crate::scenario::CpuSource;
 use std::path::PathBuf;
 
 /// Gauge of every weir, besides those of the scenario.
@@ -221,12 +221,8 @@ impl Runner<'_> {
         if let Some(pid) = self.backends.pid() {
             observer.add_processes("backend", &[pid]);
         }
-        for process in &observe.processes {
-            // Server and backend are always observed.
-            if let Process::Pid(pid) = process {
-                let id = i32::try_from(*pid).unwrap_or(0);
-                observer.add_processes(&format!("process {pid}"), &[id]);
-            }
+        for pid in &observe.pids {
+            observer.add_processes(&format!("process {pid}"), &[*pid]);
         }
         let mut names = observe.gauges.clone();
         if live.admin.is_some() && !names.iter().any(|name| name == DEFAULT_GAUGE) {

@@ -1,9 +1,8 @@
 //! `bars` of a scenario.
 
-use super::Cell;
 use super::fields::{ONLY, valid_or_help};
+use super::{Cell, conditions};
 use crate::bars::{Bar, ScenarioBar};
-use std::collections::BTreeSet;
 use weir_document::draft::Node;
 use weir_document::finding::{Diagnostics, codes, words};
 use weir_document::settings;
@@ -37,20 +36,20 @@ pub(super) fn bars(
     let known = Known {
         contenders: cells.iter().map(Cell::contender_name).collect(),
         counters: counters.iter().map(|member| member.key.clone()).collect(),
-        labels: cells.iter().flat_map(|cell| cell.program.labels.names()).collect(),
+        cells,
     };
     root.many("bars").iter().filter_map(|node| bar(node, &known, report)).collect()
 }
 
 /// Names that bars may have.
 #[derive(Debug)]
-struct Known {
+struct Known<'c> {
     contenders: Vec<String>,
     counters: Vec<String>,
-    labels: BTreeSet<String>,
+    cells: &'c [Cell],
 }
 
-fn bar(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<ScenarioBar> {
+fn bar(node: &Node, known: &Known<'_>, report: &mut Diagnostics) -> Option<ScenarioBar> {
     let help = "for example `cpu of weir <= 0.8 x nginx`, `cpu of script <= echo + 40us`, \
                 `memory of weir <= 25MiB` or `rate of weir within 3% of wrk`";
     let text = node.get("bar").unwrap_or(node);
@@ -66,15 +65,7 @@ fn bar(node: &Node, known: &Known, report: &mut Diagnostics) -> Option<ScenarioB
                 .help(format!("contenders: {}", words(&names)));
         }
     }
-    if let Some(label) = &bar.label
-        && !known.labels.contains(label)
-    {
-        let message = format!("`{label}` is not the name of a request");
-        let names: Vec<&str> = known.labels.iter().map(String::as_str).collect();
-        report
-            .error(codes::UNKNOWN_NAME, text.at, message)
-            .help(format!("names of requests: {}", words(&names)));
-    }
+    conditions::check_label(bar.label.as_deref(), text, known.cells, report);
     let BarKeys { title, overview, reason } = BarKeys::read(&Fields::new(node, BarKeys::SHAPE));
     let only = node.get("only").and_then(Node::members).unwrap_or_default();
     let values = |node: &Node| {

@@ -51,31 +51,6 @@ pub(super) fn is_for(node: &Node, cell: &Combination, unknown: bool) -> bool {
     })
 }
 
-/// Reports names under `only` that are no names of the matrix or of the cases.
-pub(super) fn check_only(root: &Node, report: &mut Diagnostics) {
-    let factors = root.get("cases").and_then(|cases| cases.get("factors"));
-    let known = root.get("matrix").into_iter().chain(factors);
-    let known: Vec<&str> =
-        known.flat_map(|node| node.members().unwrap_or_default()).map(|m| m.key.as_str()).collect();
-    let contender = root.get("contenders").map(|_| contenders::FACTOR);
-    let known: Vec<&str> = known.into_iter().chain(contender).collect();
-    let listed = ["requests", "load", "verify", "probes", "published", "bars"];
-    let listed = listed.iter().filter_map(|key| root.get(key));
-    let side_loads = SIDE_LOADS.iter().filter_map(|key| root.get(key));
-    let side_loads = side_loads.flat_map(|side| [side.get("requests"), side.get("load")]).flatten();
-    let listed = listed
-        .chain(side_loads)
-        .flat_map(|node| node.items().unwrap_or(std::slice::from_ref(node)));
-    let contenders = root.get("contenders").and_then(Node::members).unwrap_or_default();
-    for item in listed.chain(contenders.iter().map(|member| &member.value)) {
-        let names = ["only", "to"].iter().filter_map(|key| item.get(key)?.members()).flatten();
-        for member in names.filter(|member| !known.contains(&member.key.as_str())) {
-            let message = format!("`{}` is not a name of `matrix` or `cases`", member.key);
-            report.error(codes::UNKNOWN_NAME, member.at, message);
-        }
-    }
-}
-
 /// All combinations, the last name changing fastest; a single one without matrix and cases.
 pub(super) fn combinations(root: &Node, report: &mut Diagnostics) -> Vec<Combination> {
     let matrix = axes(root.get("matrix"), report);
@@ -136,20 +111,18 @@ pub(super) fn fill_in(root: &Node, cell: &Combination) -> Option<Node> {
     if let Data::Map(members) = &mut root.data {
         // A cell may have no load of this kind.
         members.retain_mut(|Member { key, value, .. }| {
-            let is_side_load = SIDE_LOADS.contains(&key.as_str());
-            !is_side_load || ["requests", "load"].into_iter().all(|key| retain(value, key, cell))
+            if !SIDE_LOADS.contains(&key.as_str()) {
+                return true;
+            }
+            retain_checks(value, "requests", cell);
+            ["requests", "load"].into_iter().all(|key| retain(value, key, cell))
         });
     }
     for key in ["verify", "probes"] {
         retain_or_remove(&mut root, key, cell);
     }
     for key in ["requests", "probes"] {
-        let Some(requests) = member_mut(&mut root, key).map(|member| &mut member.value) else {
-            continue;
-        };
-        if let Data::List(requests) = &mut requests.data {
-            requests.iter_mut().for_each(|request| retain_or_remove(request, "checks", cell));
-        }
+        retain_checks(&mut root, key, cell);
     }
     if let Data::Map(members) = &mut root.data {
         let stays = |key: &str| matches!(key, "matrix" | "levels");
@@ -179,6 +152,14 @@ fn retain_or_remove(root: &mut Node, key: &str, cell: &Combination) {
     let stays = retain(root, key, cell);
     if let (false, Data::Map(members)) = (stays, &mut root.data) {
         members.retain(|member| member.key != key);
+    }
+}
+
+/// Removes the checks of requests that are not for the cell.
+fn retain_checks(root: &mut Node, key: &str, cell: &Combination) {
+    let requests = member_mut(root, key).map(|member| &mut member.value.data);
+    if let Some(Data::List(requests)) = requests {
+        requests.iter_mut().for_each(|request| retain_or_remove(request, "checks", cell));
     }
 }
 

@@ -11,8 +11,8 @@ use super::settings::Generator;
 use super::side_loads::SideLoad;
 use super::texts::{self, Known};
 use super::{
-    Cell, Level, Overrides, Scenario, Target, bars, checks, contenders, mix, overrides, prepare,
-    probes, published, settings, tls,
+    Cell, Level, Overrides, Scenario, Target, bars, checks, conditions, contenders, mix, only,
+    overrides, prepare, probes, published, settings, tls,
 };
 use crate::measure::{Method, size};
 use crate::program::{Origin, Program, Step};
@@ -39,7 +39,8 @@ pub fn load_text(
     if let Some(root) = document.root.take() {
         // Without its cases, their names are unknown.
         if over.target.is_none() {
-            cells::check_only(&root, &mut document.report);
+            let is_complete = over.level == Level::Usual && over.sets.is_empty();
+            only::check(&root, is_complete, &mut document.report);
         }
         found = scenario(&root, path, folder, &mut document.report);
         let level = overrides::level_in(&root, over.level);
@@ -104,9 +105,9 @@ fn scenario(root: &Node, path: &Path, folder: &Path, report: &mut Diagnostics) -
         bars: bars::bars(root, &cells, report),
         folder: folder.to_owned(),
         idle,
-        observe: settings::observe(root, folder, report),
-        thresholds: settings::thresholds(root, report),
-        stop: settings::stop(root, report),
+        observe: settings::observe(root, folder),
+        thresholds: conditions::thresholds(root, &cells, report),
+        stop: conditions::stop(root, &cells, report),
         files: shared.files.into_iter().collect(),
         generates_keys: shared.generates_keys,
         cells,
@@ -288,8 +289,12 @@ fn groups(
         let grouping = Load::read(&load).groups;
         if grouping == Grouping::Parallel && loads.len() > 1 {
             report
-                .error(codes::CONFLICT, node.at, "`groups` is not allowed with several loads")
-                .help("write a separate scenario");
+                .error(
+                    codes::CONFLICT,
+                    node.at,
+                    "several loads run one after the other, not `parallel`",
+                )
+                .help("write `groups: consecutive`, or a separate scenario");
         }
         program.consecutive |= grouping == Grouping::Consecutive || loads.len() > 1;
         if grouping == Grouping::Together {

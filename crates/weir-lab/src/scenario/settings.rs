@@ -1,15 +1,11 @@
 //! Settings of a scenario besides its requests and load.
 
-use super::fields::{
-    SCALARS, TIME, cores, cores_of, pairs, pairs_of, seconds, share, valid_or_help, word,
-};
+use super::fields::{SCALARS, TIME, cores, cores_of, pairs, pairs_of, seconds, share, word};
 use super::prepare::{PREPARE, Preparation, preparations};
 use super::tls::TlsKeys;
 use crate::measure::Method;
 use crate::program::Origin;
 use crate::protocol::{PairedRules, Rules};
-use crate::stop::StopCondition;
-use crate::threshold::Threshold;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_document::draft::Node;
@@ -273,8 +269,8 @@ settings! {
     pub struct Observe is "the observed subjects" {
         /// Interval.
         pub every: Duration = positive().default("1s"),
-        /// Processes: `gateway` and `backend`, as started by the Lab, or process ids.
-        pub processes: Vec<Process> = by_hand(SCALARS).name("pids"),
+        /// Ids of further processes: server and backend are always observed.
+        pub pids: Vec<i32> = by_hand(Kind::OneOrMany(&Kind::Integer(1, 0x7FFF_FFFF))),
         /// URL of the server's Prometheus metrics.
         pub metrics: Option<String> = text(Kind::Text),
         /// The CPU time of the server: of its processes, or of the machine without the generator, which
@@ -300,17 +296,6 @@ pub enum CpuSource {
     Processes,
     /// All of the machine except the generator.
     Machine,
-}
-
-/// An observed process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Process {
-    /// The server started by the Lab.
-    Server,
-    /// The backend started by the Lab.
-    Backend,
-    /// Any other process.
-    Pid(u32),
 }
 
 /// `target`.
@@ -453,38 +438,11 @@ fn idle(protocol: &Fields<'_>, root: &Fields<'_>, report: &mut Diagnostics) -> I
 }
 
 /// `observe`.
-pub(super) fn observe(root: &Fields<'_>, folder: &Path, report: &mut Diagnostics) -> Observe {
+pub(super) fn observe(root: &Fields<'_>, folder: &Path) -> Observe {
     let observe = root.object_or_empty("observe", Observe::SHAPE);
-    let help = Some("write `gateway`, `backend` or a process id");
-    let process = |node: &Node| match node.text().unwrap_or_default() {
-        "gateway" | "server" => Some(Process::Server),
-        "backend" => Some(Process::Backend),
-        text => {
-            let pid = text.parse().map_err(|_| format!("`{text}` is not a process"));
-            valid_or_help(pid.map(Process::Pid), node, help, report)
-        }
-    };
-    let processes = observe.many("pids").iter().filter_map(process).collect();
+    // The shape has their range.
+    let pid = |node: &Node| i32::try_from(node.scalar()?.integer()?).ok();
+    let pids = observe.many("pids").iter().filter_map(pid).collect();
     let gc_log = observe.text("gc_log").map(|path| folder.join(path));
-    Observe { processes, gc_log, ..Observe::read(&observe) }
-}
-
-/// `thresholds`.
-pub(super) fn thresholds(root: &Fields<'_>, report: &mut Diagnostics) -> Vec<Threshold> {
-    let help = Some("for example `p99<500ms for echo`, `error-rate<=0` or `rps>=1000`");
-    let threshold = |node: &Node| {
-        let threshold = Threshold::parse(node.text().unwrap_or_default());
-        valid_or_help(threshold, node, help, report)
-    };
-    root.many("thresholds").iter().filter_map(threshold).collect()
-}
-
-/// `stop`.
-pub(super) fn stop(root: &Fields<'_>, report: &mut Diagnostics) -> Vec<StopCondition> {
-    let help = Some("for example `error-rate>5% for 10s` or `p99>2s for echo for 30s`");
-    let condition = |node: &Node| {
-        let condition = StopCondition::parse(node.text().unwrap_or_default());
-        valid_or_help(condition, node, help, report)
-    };
-    root.many("stop").iter().filter_map(condition).collect()
+    Observe { pids, gc_log, ..Observe::read(&observe) }
 }

@@ -21,7 +21,7 @@ requests:
 load:
   - {executor: constant-vus, vus: "${users}", ramp: 60s, duration: 900s}
 protocol: {stabilise: {rounds: 5, margin: 5%, max_rounds: 60, idle: drained}}
-observe: {every: 1s, pids: [gateway, backend, 17], gauges: [queue.depth]}
+observe: {every: 1s, pids: [17], gauges: [queue.depth]}
 thresholds: ["error-rate<=0", "p99<500ms for echo", "rps>=1000"]
 "#;
 
@@ -56,7 +56,7 @@ fn every_key_is_read() {
     assert_eq!(scenario.order, CaseOrder::Randomized);
     let Method::Stabilise(rules) = &scenario.method else { panic!("{:?}", scenario.method) };
     assert_eq!((rules.margin, rules.max_rounds, scenario.idle), (0.05, 60, Idle::Drained));
-    assert_eq!(scenario.observe.processes, [Process::Server, Process::Backend, Process::Pid(17)]);
+    assert_eq!(scenario.observe.pids, [17]);
     assert_eq!(scenario.thresholds.len(), 3);
     let (file, keys) = &scenario.files[0];
     assert_eq!(file, Path::new("folder/keys.json"));
@@ -315,6 +315,18 @@ fn conditions_of_stop_are_read_with_their_duration() {
     assert_eq!(load(&text).expect("valid").stop.len(), 2);
     let wrong = with("[{get: /}]", ONCE) + "stop: [\"p99>2s\"]\n";
     assert!(load(&wrong).expect_err("wrong").join(" ").contains("ends with its duration"));
+}
+
+#[test]
+fn conditions_are_about_requests_that_exist() {
+    let requests = with("[{get: /, name: echo}]", ONCE);
+    for key in ["thresholds: [\"p99<2s for NAME\"]\n", "stop: [\"p99>2s for NAME for 30s\"]\n"] {
+        load(&(requests.clone() + &key.replace("NAME", "echo"))).expect("valid");
+        let wrong = requests.clone() + &key.replace("NAME", "ecko");
+        let found = load(&wrong).expect_err("an unknown name").join(" ");
+        assert!(found.contains("`ecko` is not the name of a request"), "{found}");
+        assert!(found.contains("names of requests: `echo`"), "{found}");
+    }
 }
 
 #[test]

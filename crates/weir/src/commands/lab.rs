@@ -23,6 +23,7 @@ mod suites;
 mod tables;
 
 use crate::exit::Exit;
+use crate::output;
 
 /// Commands of the Lab.
 #[derive(Debug, clap::Subcommand)]
@@ -58,13 +59,13 @@ pub(crate) enum Command {
 /// Runs it.
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Hit(args) => hit::run(args),
+        Command::Hit(args) => judged(hit::run(args)),
         Command::Init(args) => init::run(args),
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => judged(run::run(args)),
         Command::Agent(args) => agent::run(args),
         Command::Suites(args) => suites::run(args),
         Command::Check(args) => check::run(args),
-        Command::Compare(args) => compare::run(args),
+        Command::Compare(args) => judged(compare::run(args)),
         Command::Report(args) => report::run(args),
         Command::Tables(args) => tables::run(args),
         Command::Merge(args) => merge::run(args),
@@ -72,6 +73,14 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Schema(args) => schema::run(args),
         Command::Gc(args) => gc::run(args),
     }
+}
+
+/// The exit of a command whose exit code is a verdict: 1 is FAIL, so that an error has 2.
+fn judged(found: anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    found.or_else(|error| {
+        output::error(&output::with_causes(&error));
+        Ok(Exit::Findings)
+    })
 }
 
 /// Parses a rate for clap.

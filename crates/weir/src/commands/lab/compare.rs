@@ -12,8 +12,9 @@ use weir_lab::results::{CellComparison, Comparison, StoredRun};
 #[command(
     after_help = "A case is worse if its throughput fell by more than the margin and the 95 % \
         confidence interval of the\nratio excludes 1; the same if the interval lies within the \
-        margin; otherwise unclear.\n\n\
-    Exit codes:\n  0  no case is worse\n  1  a folder is unreadable\n  5  REGRESSION: a case is \
+        margin; better if the throughput rose by more than the margin and the interval excludes \
+        1; otherwise unclear.\n\n\
+    Exit codes:\n  0  no case is worse\n  2  a folder is unreadable\n  5  REGRESSION: a case is \
     worse\n\n\
     Examples:\n  weir lab compare results/before results/after\n  \
     weir lab compare baseline/ results/ --margin 2 --json"

@@ -30,8 +30,8 @@ const SEED: u64 = 0x5EED;
         partial result.\n\n\
     A plan (.jmx) runs as in JMeter 5.6; unsupported elements are reported with their line. \
     Relative paths\nrefer to the folder of the scenario or plan.\n\n\
-    Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold is not met\n  2  error in the scenario \
-    or plan\n  \
+    Exit codes:\n  0  PASS, QUICK\n  1  FAIL: a threshold or a bar is not met, or a condition of \
+    `stop` is\n  2  error: in the scenario or plan, or the run was not possible\n  \
     3  INVALID: the measurement is not valid, or was interrupted\n  4  UNSTABLE: no steady \
     state\n  5  REGRESSION: slower than the baseline\n\n\
     Examples:\n  weir lab run toro\n  weir lab run mware --target https://gateway:8243 --quick\n  \
@@ -216,7 +216,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     ensure!(
         args.plan.is_empty() && args.jtl.is_none(),
-        "-J, -D, --lenient and --jtl are for JMeter plans; a scenario has --set"
+        "-J, -D, --lenient, --jmeter and --jtl are for JMeter plans; a scenario has --set"
     );
     scenario::run(args)
 }

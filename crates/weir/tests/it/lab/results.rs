@@ -61,7 +61,7 @@ fn a_regression_has_an_exit_code_and_words() {
     let found: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(found["cells"][0]["judgement"], "worse");
     let missing = weir(dir.path(), &["lab", "compare", "before", "nowhere"]);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("nowhere/run.json"));
 }
 

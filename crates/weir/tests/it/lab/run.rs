@@ -364,6 +364,7 @@ fn a_scenario_with_mistakes_is_not_run() {
         run(dir.path(), &once("127.0.0.1:1", "{get: /}", 1, ""), &["--set", "load.vuss=3"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let output = weir(dir.path(), &["lab", "run", "nothing"]);
+    assert_eq!(output.status.code(), Some(2), "1 is a verdict");
     assert!(said(&output).contains("suites: toro, martini"), "{}", said(&output));
     let plan = weir(dir.path(), &["lab", "run", "plan.jmx", "--quick"]);
     assert!(said(&plan).contains("are for scenarios"), "{}", said(&plan));

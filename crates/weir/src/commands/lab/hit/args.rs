@@ -26,7 +26,8 @@ const LENGTH: Duration = Duration::from_secs(10);
         response (closed model). With --rate, requests are sent on schedule, independently of the \
         server (open model); response times count from the due time, so that a stall affects all \
         requests due meanwhile.\n\n\
-    Exit codes: 0 PASS, 2 error in the command line, 3 INVALID (reason on standard output)\n\n\
+    Ctrl-C ends the load and prints the result so far.\n\n\
+    Exit codes: 0 PASS, 2 error, 3 INVALID (reason on standard output)\n\n\
     Examples:\n  \
     weir lab hit http://127.0.0.1:8080/\n  \
     weir lab hit -c 150 -n 20000 http://127.0.0.1:8080/api/examples-services/sayHello\n  \

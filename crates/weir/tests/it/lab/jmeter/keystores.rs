@@ -271,7 +271,7 @@ fn mistakes_of_a_keystore_are_named_without_its_password() {
     let misspelt = vec![("-Djavax.net.ssl.keystorePassword".to_owned(), PASSWORD.to_owned())];
     mistake(
         misspelt,
-        1,
+        2,
         "the Lab does not have the system property `javax.net.ssl.keystorePassword`",
     );
     write(["True", "", "7", ""]);
