@@ -19,7 +19,7 @@ mod windows;
 
 pub use capped::with_max_rate;
 pub use case::Case;
-pub use round_size::{offered, rate, resized, size};
+pub use round_size::{offered, rate, requests_of_iteration, resized, size};
 
 use crate::bars::ScenarioBar;
 use crate::compare;

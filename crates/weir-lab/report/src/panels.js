@@ -68,8 +68,11 @@ function drawCell(parent, whole, at, observed) {
   const drawn = [];
   const shade = measured(whole);
   const chart = (...rest) => drawn.push(timeChart(parent, key, ...rest));
-  chart("Throughput", "requests a second, offered and answered", cell.time, [
-    { name: "Offered", values: v.offered && v.offered.some((found) => found > 0) ? v.offered : null, color: "c5", dash: [6, 4] },
+  // Iterations of an unknown number of requests.
+  const iterations = v.offered_iterations;
+  const unit = iterations ? "a second: offered iterations, answered requests" : "requests a second, offered and answered";
+  chart("Throughput", unit, cell.time, [
+    { name: iterations ? "Offered iterations" : "Offered", values: iterations || v.offered, color: "c5", dash: [6, 4] },
     { name: "Answered", values: v.rate, color: "c0", fill: !shade },
   ], short, { wide: true, shade });
   chart("Response time", "percentiles of each moment; logarithmic", cell.time, [

@@ -568,14 +568,17 @@ impl Progress {
             .map(|paused| 100.0 * (1.0 - (paused / cell.window).min(1.0)));
         if self.case.open {
             let achieved = cell.labels.first().map_or(0.0, |figures| figures.throughput);
-            let planned = total.sum().offered as f64 / cell.window.max(f64::MIN_POSITIVE);
-            let planned = planned * self.case.requests.unwrap_or(1.0);
-            let offered = self.case.rate.map_or(planned, |(rate, _)| rate);
+            let iterations = total.sum().offered as f64 / cell.window.max(f64::MIN_POSITIVE);
+            let requests = self.case.requests;
+            // A constant rate is one of requests, also of several groups with iterations of their own.
+            let rate = self.case.rate.map(|(rate, _)| rate);
+            // Iterations of unknown size are not comparable with requests.
+            cell.offered = rate.or(requests.map(|requests| iterations * requests));
+            let offered = cell.offered.unwrap_or(iterations);
             let send_lag =
                 total.sum().send_lag.as_ref().map_or_else(Times::default, Times::from_histogram);
-            // Iterations of unknown size are not comparable with requests.
-            cell.offered = self.case.requests.map(|_| offered);
-            cell.open = Some(Open { offered, achieved, dropped: total.sum().dropped, send_lag });
+            let dropped = total.sum().dropped;
+            cell.open = Some(Open { offered, requests, achieved, dropped, send_lag });
         }
         cell.failures = total
             .sum()

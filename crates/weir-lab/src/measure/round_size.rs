@@ -138,7 +138,8 @@ pub(super) fn allowed_lag(program: &Program) -> Option<Duration> {
 }
 
 /// Requests of an iteration of every group; `None` if their number varies or differs.
-pub(super) fn requests_of_iteration(program: &Program) -> Option<f64> {
+#[must_use]
+pub fn requests_of_iteration(program: &Program) -> Option<f64> {
     let mut groups = main(program).map(|group| requests(&group.steps));
     let first = groups.next()??;
     groups.all(|other| other == Some(first)).then_some(first)

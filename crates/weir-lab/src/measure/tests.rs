@@ -149,6 +149,29 @@ fn one_long_run_is_cut_and_divided() {
 }
 
 #[test]
+fn what_is_offered_is_in_requests_if_their_number_is_known() {
+    let measured = |requests: Option<f64>, rate: Option<f64>| {
+        let quantum = Duration::from_millis(1);
+        let rate = rate.map(|rate| (rate, quantum));
+        let case = Case { open: true, requests, rate, ..case("", RoundSize::Seconds(4.0)) };
+        let (mut measurement, _folder) = start(settings(Method::Once), vec![case]);
+        let turn = measurement.next_round().expect("one");
+        measurement.start_round(turn, 0.0).expect("written");
+        for at in 0..4 {
+            let second = Interval { offered: 100, ..second(at, 300, 0, 1.0) };
+            measurement.second(&second).expect("written");
+        }
+        measurement.end_round(RoundConditions::default()).expect("written");
+        let cell = finish(measurement).cells.remove(0);
+        let open = cell.open.expect("open");
+        (cell.offered, open.offered, open.requests)
+    };
+    assert_eq!(measured(Some(3.0), None), (Some(300.0), 300.0, Some(3.0)));
+    assert_eq!(measured(None, None), (None, 100.0, None), "iterations");
+    assert_eq!(measured(None, Some(300.0)), (Some(300.0), 300.0, None), "groups that differ");
+}
+
+#[test]
 fn a_run_shorter_than_a_second_has_its_own_rate() {
     let (mut measurement, _folder) =
         start(settings(Method::Once), vec![case("", RoundSize::Iterations(20_000))]);

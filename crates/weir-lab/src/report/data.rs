@@ -71,6 +71,8 @@ pub(super) fn chart_data(stored: &StoredRun) -> Data {
             Some(folding) => cell_data(folding, &heat, drawn),
             None => CellData::default(),
         };
+        let requests = cell.open.as_ref().and_then(|open| open.requests);
+        data.labels.iter_mut().for_each(|label| name_offered(label, requests));
         data.name.clone_from(&cell.name);
         let recorded = cell.rounds.iter().filter(|round| round.used == RoundUse::Recorded);
         data.recorded = recorded.map(|round| round.number).collect();
@@ -132,6 +134,22 @@ fn cell_data(folding: Folding, heat: &[&Heat], labels: &[&LabelFigures]) -> Cell
     CellData { every: axis.every, time: axis.time, round: axis.round, stage: axis.stage, ..data }
 }
 
+/// What was offered, in the unit of what was answered: `series.csv` has iterations. Those of an unknown size get a name
+/// of their own. A closed model offers nothing.
+fn name_offered(label: &mut LabelData, requests: Option<f64>) {
+    let offered = label.values.remove("offered").unwrap_or_default();
+    if !offered.iter().flatten().any(|iterations| *iterations > 0.0) {
+        return;
+    }
+    let Some(requests) = requests else {
+        label.values.insert("offered_iterations".to_owned(), offered);
+        return;
+    };
+    let in_requests = |iterations: f64| (iterations * requests * 1e3).round() / 1e3;
+    let offered = offered.into_iter().map(|iterations| iterations.map(in_requests)).collect();
+    label.values.insert("offered".to_owned(), offered);
+}
+
 /// Reads `server.csv`. Invalid lines are skipped, such as the last one of a killed run.
 fn observed(path: &Path) -> csv::Result<BTreeMap<String, Observed>> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(path)?;
@@ -157,4 +175,27 @@ fn observed(path: &Path) -> csv::Result<BTreeMap<String, Observed>> {
         found
     };
     Ok(subjects.into_iter().map(|(subject, rows)| (subject, of(rows))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(values: Vec<Option<f64>>, requests: Option<f64>) -> LabelData {
+        let mut label = LabelData::default();
+        label.values.insert("offered".to_owned(), values);
+        name_offered(&mut label, requests);
+        label
+    }
+
+    #[test]
+    fn what_is_offered_has_the_unit_of_what_is_answered_or_a_name_of_its_own() {
+        let values = vec![Some(100.0), None, Some(0.0)];
+        let known = offered(values.clone(), Some(3.0)).values;
+        assert_eq!(known["offered"], [Some(300.0), None, Some(0.0)]);
+        let unknown = offered(values.clone(), None).values;
+        assert_eq!(unknown["offered_iterations"], values);
+        assert!(!unknown.contains_key("offered") && !known.contains_key("offered_iterations"));
+        assert!(offered(vec![Some(0.0), None], Some(3.0)).values.is_empty(), "a closed model");
+    }
 }

@@ -16,7 +16,7 @@ const TOLERANCE: f64 = 1e-6;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LabelData {
     pub(super) name: String,
-    /// By name: `offered`, `rate`, `p50`… `None` without an observation.
+    /// By name: `offered` (iterations), `rate`, `p50`… `None` without an observation.
     pub(super) values: BTreeMap<String, Vec<Option<f64>>>,
     /// Failures per second by kind, only existing kinds.
     pub(super) errors: BTreeMap<&'static str, Vec<Option<f64>>>,

@@ -115,8 +115,12 @@ fn tiles(cell: &Cell) -> Markup {
         tiles.push(("Requests per second", number(spread.mean), note));
     }
     if let Some(open) = &cell.open {
-        let dropped = format!("{} dropped", count(open.dropped));
-        tiles.push(("Offered per second", number(open.offered), dropped));
+        let dropped = format!("{} iterations dropped", count(open.dropped));
+        let unit = match cell.offered {
+            Some(_) => "Offered requests per second",
+            None => "Offered iterations per second",
+        };
+        tiles.push((unit, number(open.offered), dropped));
     }
     let times = &total.response;
     tiles.push(("Median", time(times.p50), format!("mean {}", time(times.mean))));
@@ -314,5 +318,25 @@ fn scripts(stored: &StoredRun) -> Markup {
         script type="application/json" id="data" { (PreEscaped(json(&data::chart_data(stored)))) }
         script { (PreEscaped(charts)) }
         script { (PreEscaped(script)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::LabelFigures;
+    use crate::results::Open;
+
+    #[test]
+    fn what_is_offered_has_its_unit() {
+        let open = Open { offered: 300.0, dropped: 2, ..Open::default() };
+        let labels = vec![LabelFigures::default()];
+        let mut cell = Cell { offered: Some(300.0), open: Some(open), labels, ..Cell::default() };
+        let page = tiles(&cell).into_string();
+        assert!(page.contains("<p>Offered requests per second</p>"), "{page}");
+        assert!(page.contains("2 iterations dropped"), "{page}");
+        cell.offered = None;
+        let page = tiles(&cell).into_string();
+        assert!(page.contains("<p>Offered iterations per second</p>"), "{page}");
     }
 }

@@ -1,8 +1,8 @@
 //! `series.csv` and `heat.csv`: figures of each second.
 //!
 //! `series.csv` has one row per second and label, `TOTAL` first. Columns: `time` (end of the
-//! second, in seconds since the start of the run), `cell`, `round`, `stage`, `label`; `offered`,
-//! `dropped`, `in_flight`, `users` (only in the row of `TOTAL`); `started`, `ok`, `expected`, one
+//! second, in seconds since the start of the run), `cell`, `round`, `stage`, `label`; `offered`
+//! and `dropped` iterations, `in_flight`, `users` (only in the row of `TOTAL`); `started`, `ok`, `expected`, one
 //! column for each kind of error; bytes `received`, `body`, `decoded`, `sent`; then service and
 //! response times in milliseconds.
 //!

@@ -225,8 +225,11 @@ pub struct Drained {
 /// Rates of an open model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
-    /// Offered iterations per second.
+    /// Offered requests per second; iterations if the size of these is unknown ([`Cell::offered`] is `None`).
     pub offered: f64,
+    /// Requests of an iteration; `None` if their number varies, or differs between groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<f64>,
     /// Completed requests per second.
     pub achieved: f64,
     /// Dropped iterations.

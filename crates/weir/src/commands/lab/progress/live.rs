@@ -36,6 +36,8 @@ pub(super) struct Live {
     labels: Labels,
     transactions: Vec<Label>,
     size: Option<RoundSize>,
+    /// Requests of an iteration, if their number is known.
+    requests: Option<f64>,
     /// Completed requests, and errors by kind, since the start.
     done: u64,
     errors: [u64; ErrorKind::ALL.len()],
@@ -50,6 +52,7 @@ impl Live {
             labels: Labels::default(),
             transactions: Vec::new(),
             size: None,
+            requests: None,
             done: 0,
             errors: [0; ErrorKind::ALL.len()],
             drawn: 0,
@@ -62,6 +65,7 @@ impl Live {
         self.labels = program.labels.clone();
         self.transactions = program.transactions();
         self.size = measure::size(program);
+        self.requests = measure::requests_of_iteration(program);
         (self.done, self.errors) = (0, [0; ErrorKind::ALL.len()]);
     }
 
@@ -88,7 +92,7 @@ impl Live {
     /// The lines of a second, as many as the terminal shows.
     fn frame(&self, phase: &str, all: &Tally, second: &Interval, size: Size) -> Vec<String> {
         let mut lines = wrapped(&self.head(phase, second, size), size);
-        lines.extend(wrapped(&figures(all, second), size));
+        lines.extend(wrapped(&self.figures(all, second), size));
         lines.extend(wrapped(&self.error_parts(), size));
         lines.extend(self.label_lines(second, size));
         // The cursor is below them.
@@ -115,6 +119,22 @@ impl Live {
             format!("[{}{}]", "#".repeat(full), ".".repeat(cells - full))
         });
         bar.into_iter().chain([of, phase.to_owned()]).collect()
+    }
+
+    fn figures(&self, all: &Tally, second: &Interval) -> Vec<String> {
+        let mut parts = times(all);
+        parts.push(format!("{} users", second.users));
+        if second.offered > 0 {
+            parts.push(match self.requests {
+                Some(requests) => format!("{:.0}/s offered", second.offered as f64 * requests),
+                // Not comparable with the requests beside them.
+                None => format!("{} iterations/s offered", second.offered),
+            });
+        }
+        if second.dropped > 0 {
+            parts.push(format!("{} dropped", second.dropped));
+        }
+        parts
     }
 
     fn error_parts(&self) -> Vec<String> {
@@ -228,18 +248,6 @@ fn fitted(text: &str, columns: usize) -> String {
     fitted
 }
 
-fn figures(all: &Tally, second: &Interval) -> Vec<String> {
-    let mut parts = times(all);
-    parts.push(format!("{} users", second.users));
-    if second.offered > 0 {
-        parts.push(format!("{}/s offered", second.offered));
-    }
-    if second.dropped > 0 {
-        parts.push(format!("{} dropped", second.dropped));
-    }
-    parts
-}
-
 fn times(tally: &Tally) -> Vec<String> {
     let mut parts = vec![
         format!("{}/s", tally.samples()),
@@ -318,6 +326,18 @@ mod tests {
             ]
         );
         assert_eq!(frame(&live, 20, 80, 24).len(), 3, "too many labels");
+    }
+
+    #[test]
+    fn what_is_offered_is_in_requests_or_says_that_it_is_not() {
+        let mut second = second(2);
+        second.offered = 7;
+        let mut live = live(["one", "two"]);
+        let figures = live.figures(&second.all(&[]), &second);
+        assert_eq!(figures.last().map(String::as_str), Some("7 iterations/s offered"));
+        live.requests = Some(3.0);
+        let figures = live.figures(&second.all(&[]), &second);
+        assert_eq!(figures.last().map(String::as_str), Some("21/s offered"));
     }
 
     #[test]
