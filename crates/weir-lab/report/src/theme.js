@@ -1,4 +1,4 @@
-// The theme: the reader's system decides, a button overrides it.
+// The theme: the reader's system decides, a button overrides it. Paper is light, and shows what is folded.
 
 /** A colour of the page's style, as it is now. */
 function color(name) {
@@ -20,11 +20,19 @@ function initTheme(changed) {
   });
   system.addEventListener("change", () => { label(); changed(); });
   label();
-  // Paper is white.
+  // Paper is white, and nobody can unfold anything on it.
   let before;
-  addEventListener("beforeprint", () => { before = root.dataset.theme ?? ""; root.dataset.theme = "light"; changed(); });
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme ?? "";
+    root.dataset.theme = "light";
+    unfolded = [...document.querySelectorAll(":is(#failures, #details) details:not([open])")];
+    for (const folded of unfolded) folded.open = true;
+    changed();
+  });
   addEventListener("afterprint", () => {
     if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    for (const folded of unfolded) folded.open = false;
     changed();
   });
 }

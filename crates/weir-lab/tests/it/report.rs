@@ -22,6 +22,21 @@ setTimeout(() => {
 }, 300);
 </script></body>"#;
 
+/// Reports folded parts before, while and after the page is printed, and whether examples of failures are visible then.
+const PRINT_PROBE: &str = r#"<script>
+setTimeout(() => {
+  const folded = () => document.querySelectorAll(":is(#failures, #details) details:not([open])").length;
+  const examples = [...document.querySelectorAll(".exchange pre")];
+  const visible = () => examples.filter((found) => found.checkVisibility()).length;
+  const before = [folded(), visible()];
+  dispatchEvent(new Event("beforeprint"));
+  const printed = [folded(), visible() === examples.length, document.documentElement.dataset.theme];
+  dispatchEvent(new Event("afterprint"));
+  const after = [folded(), document.documentElement.dataset.theme];
+  document.body.dataset.probe = [...before, ...printed, ...after].join(",");
+}, 300);
+</script></body>"#;
+
 /// A folder of its own for a test's files.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{name}"));
@@ -54,17 +69,23 @@ fn browse(page: &Path, width: u32, screenshot: Option<&Path>) -> (String, String
 
 /// Opens the report in a window of this width; gives what the probe found.
 fn open(folder: &Path, theme: &str, width: u32) -> String {
-    let page = fs::read_to_string(folder.join("report.html")).expect("a report");
-    let themed =
-        page.replacen("<html lang=\"en\"", &format!("<html lang=\"en\" data-theme=\"{theme}\""), 1);
     let probed = folder.join(format!("{theme}.html"));
-    fs::write(&probed, themed.replace("</body>", PROBE)).expect("written");
-    let (dom, log) = browse(&probed, width, None);
-    let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
-    assert_eq!(complaints, Vec::<&str>::new());
+    let found = probe(folder, &probed, theme, PROBE, width);
     let picture = folder.join(format!("{theme}-{width}.png"));
     browse(&probed, width, Some(&picture));
     assert!(fs::metadata(&picture).is_ok_and(|file| file.len() > 50_000), "{}", picture.display());
+    found
+}
+
+/// Writes the report with a theme and the script of a probe, and opens it; gives what the probe found.
+fn probe(folder: &Path, probed: &Path, theme: &str, script: &str, width: u32) -> String {
+    let page = fs::read_to_string(folder.join("report.html")).expect("a report");
+    let themed =
+        page.replacen("<html lang=\"en\"", &format!("<html lang=\"en\" data-theme=\"{theme}\""), 1);
+    fs::write(probed, themed.replace("</body>", script)).expect("written");
+    let (dom, log) = browse(probed, width, None);
+    let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert_eq!(complaints, Vec::<&str>::new());
     let probe = dom.split("data-probe=\"").nth(1).and_then(|rest| rest.split('"').next());
     probe.unwrap_or_default().to_owned()
 }
@@ -88,6 +109,15 @@ fn charts_are_drawn_in_both_themes() {
         );
         assert_eq!(wide, "wide=false", "the page does not scroll sideways");
     }
+}
+
+#[test]
+fn paper_shows_failures_and_all_cases() {
+    let folder = folder("print");
+    sample_run::write(&folder, 5);
+    let found = probe(&folder, &folder.join("print.html"), "dark", PRINT_PROBE, 1240);
+    // Three cases that pass, and the failures with one message.
+    assert_eq!(found, "4,0,0,true,light,4,dark");
 }
 
 #[test]
