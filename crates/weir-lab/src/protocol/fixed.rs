@@ -60,13 +60,18 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
             cut => format!("the run is shorter than the cut of {cut} s"),
         });
     }
+    let of_cut = |before: &str| match cut {
+        0 => String::new(),
+        cut => format!("{before} the cut of {cut} s"),
+    };
     match mser {
         Some(found) if !found.settled => {
             remarks.push("the throughput reaches no steady state (MSER-5)".to_owned());
         }
         Some(found) if found.cut > cut => remarks.push(format!(
-            "the warm-up lasts about {} s (MSER-5), longer than the cut of {cut} s",
-            found.cut
+            "the warm-up lasts about {} s (MSER-5){}",
+            found.cut,
+            of_cut(", longer than")
         )),
         _ => {}
     }
@@ -81,7 +86,7 @@ pub fn evaluate(per_second: &[f64], cut: usize) -> Fixed {
             Some("the throughput reaches no steady level".to_owned())
         }
         Some(WarmUpTrend::WarmUp { until }) if until > cut => {
-            Some(format!("the throughput reaches its level at {until} s, after the cut of {cut} s"))
+            Some(format!("the throughput reaches its level at {until} s{}", of_cut(", after")))
         }
         _ => None,
     });
@@ -146,8 +151,13 @@ mod tests {
         assert!(short.remarks.iter().any(|remark| remark.contains("warm-up")), "{short:?}");
         assert!(matches!(short.trend, Some(WarmUpTrend::WarmUp { .. })));
         let reason = short.unsteady.expect("the level is reached after the cut");
-        assert!(reason.contains("reaches its level at 40 s"), "{reason}");
+        assert!(reason.contains("reaches its level at 40 s, after the cut of 10 s"), "{reason}");
         assert_eq!(fine.unsteady, None);
+
+        let uncut = evaluate(&run(40, 100), 0);
+        assert!(uncut.remarks.iter().any(|remark| remark.ends_with(" s (MSER-5)")), "{uncut:?}");
+        let reason = uncut.unsteady.expect("it warms up");
+        assert!(reason.ends_with("reaches its level at 40 s"), "{reason}");
     }
 
     #[test]

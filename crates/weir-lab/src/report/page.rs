@@ -218,8 +218,9 @@ fn details((at, cell): (usize, &Cell)) -> Markup {
             }
             @if let Some(fixed) = &cell.fixed {
                 p {
-                    "The first " (fixed.cut) " s are cut off."
+                    @if fixed.cut > 0 { "The first " (fixed.cut) " s are cut off." }
                     @match fixed.mser {
+                        Some(found) if found.settled && found.cut == 0 => " MSER-5 would cut nothing.",
                         Some(found) if found.settled => { " MSER-5 would cut " (found.cut) " s." }
                         Some(_) => " MSER-5 finds no end of the warm-up.",
                         None => {}
@@ -325,6 +326,7 @@ fn scripts(stored: &StoredRun) -> Markup {
 mod tests {
     use super::*;
     use crate::figures::LabelFigures;
+    use crate::protocol::fixed;
     use crate::results::Open;
 
     #[test]
@@ -338,5 +340,20 @@ mod tests {
         cell.offered = None;
         let page = tiles(&cell).into_string();
         assert!(page.contains("<p>Offered iterations per second</p>"), "{page}");
+    }
+
+    #[test]
+    fn a_cut_of_nothing_is_left_out() {
+        let page = |seconds: usize, cut| {
+            let rates: Vec<f64> = (0..seconds).map(|at| 1000.0 + (at * 7 % 5) as f64).collect();
+            let fixed = Some(fixed::evaluate(&rates, cut));
+            details((0, &Cell { fixed, ..Cell::default() })).into_string()
+        };
+        assert!(page(60, 5).contains("The first 5 s are cut off."), "{}", page(60, 5));
+        for seconds in [20, 60] {
+            let page = page(seconds, 0);
+            assert!(!page.contains("cut off") && !page.contains(" 0 s"), "{page}");
+        }
+        assert!(page(60, 0).contains("MSER-5 would cut nothing."), "{}", page(60, 0));
     }
 }
