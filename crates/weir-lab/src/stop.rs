@@ -14,6 +14,9 @@ use crate::threshold::{Threshold, ThresholdError};
 use std::time::Duration;
 use weir_document::units;
 
+/// The beginning of the reason of a run that a condition has ended.
+pub(crate) const STOPPED: &str = "the run was stopped: ";
+
 /// A condition that ends a run.
 #[derive(Clone, Debug)]
 pub struct StopCondition {
@@ -93,7 +96,7 @@ impl StopWatch {
                     *since += 1;
                     if *since >= condition.seconds {
                         return Some(format!(
-                            "the run was stopped: {} (in the last second: {found})",
+                            "{STOPPED}{} (in the last second: {found})",
                             condition.text
                         ));
                     }

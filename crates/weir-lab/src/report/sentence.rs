@@ -1,7 +1,8 @@
 //! The result in one sentence.
 
 use super::html::{number, time};
-use crate::results::{BarOutcome, Cell, Summary};
+use crate::results::{Cell, Summary};
+use crate::stop::STOPPED;
 use crate::verdict::Verdict;
 
 /// What was found, for readers who read nothing else.
@@ -13,10 +14,11 @@ pub(super) fn sentence(summary: &Summary) -> String {
             "Everything works, but the run was too short for figures that could be published. {}",
             figures(summary)
         ),
-        Verdict::Fail if summary.bars.iter().any(|bar| bar.outcome == BarOutcome::Missed) => {
-            format!("Valid, but {reason}.")
-        }
-        Verdict::Fail => format!("A threshold was broken: {reason}."),
+        // Of several cases, the name of the one is before it.
+        Verdict::Fail => match reason.split_once(STOPPED) {
+            Some((case, condition)) => format!("The run was stopped: {case}{condition}."),
+            None => format!("Valid, but {reason}."),
+        },
         Verdict::Invalid => format!("These figures must not be used: {reason}."),
         Verdict::Unstable => {
             format!("The server reached no steady state, so there is no figure: {reason}.")
@@ -62,7 +64,7 @@ fn figures(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::figures::{LabelFigures, Times};
-    use crate::results::BarResult;
+    use crate::results::{BarOutcome, BarResult};
 
     fn cell(name: &str, rate: f64) -> Cell {
         let response = Times { p99: 3.25, ..Times::default() };
@@ -98,10 +100,28 @@ mod tests {
             "These figures must not be used: the generator was saturated."
         );
         summary.verdict = Verdict::Fail;
+        summary.reasons = vec!["p99<5ms is not met: 7.00 ms".to_owned()];
+        assert_eq!(sentence(&summary), "Valid, but p99<5ms is not met: 7.00 ms.");
         summary.reasons = vec!["rate of a >= b is missed: 0.8".to_owned()];
-        assert_eq!(sentence(&summary), "A threshold was broken: rate of a >= b is missed: 0.8.");
         let bar = BarResult { outcome: BarOutcome::Missed, ..BarResult::default() };
         summary.bars = vec![bar];
         assert_eq!(sentence(&summary), "Valid, but rate of a >= b is missed: 0.8.");
+    }
+
+    #[test]
+    fn a_run_that_a_condition_ended_has_the_condition_and_no_threshold() {
+        let stopped = "the run was stopped: error-rate>5% for 3s (in the last second: 10.000 %)";
+        let mut summary = Summary { verdict: Verdict::Fail, ..Summary::default() };
+        summary.reasons = vec![stopped.to_owned()];
+        assert_eq!(
+            sentence(&summary),
+            "The run was stopped: error-rate>5% for 3s (in the last second: 10.000 %)."
+        );
+        summary.reasons = vec![format!("users=2: {stopped}"), format!("users=3: {stopped}")];
+        assert!(
+            sentence(&summary).starts_with("The run was stopped: users=2: error-rate>5% for 3s ("),
+            "{}",
+            sentence(&summary)
+        );
     }
 }

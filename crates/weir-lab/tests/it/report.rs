@@ -140,7 +140,7 @@ fn a_report_is_small_and_counts_are_counts() {
     let (_, after) = data.split_once("</script>").expect("the end of the data");
     assert!(before.len() + after.len() < 400 * 1024, "{} bytes", before.len() + after.len());
     assert!(page.contains("<strong>150</strong> × <code>http_503</code> Service Unavailable"));
-    assert!(page.contains("class=\"verdict fail\"><p>A threshold was broken: "));
+    assert!(page.contains("class=\"verdict fail\"><p>Valid, but tracker=true monitor=broken: "));
     let samples = StoredRun::read(&folder).expect("a run").summary.cells[0].labels[0].samples;
     let grouped = format!("{}\u{202f}{:03}", samples / 1000, samples % 1000);
     assert!(page.contains(&format!("<td class=\"n\">{grouped}</td>")), "{samples}");
@@ -153,7 +153,7 @@ fn a_folder_has_the_complete_result() {
     let stored = StoredRun::read(&folder).expect("a finished run");
     let verdicts: Vec<Verdict> = stored.summary.cells.iter().map(|cell| cell.verdict).collect();
     assert_eq!(verdicts[..4], [Verdict::Pass; 4], "{:?}", stored.summary.reasons);
-    assert_eq!(verdicts[4], Verdict::Fail, "a threshold on errors is broken");
+    assert_eq!(verdicts[4], Verdict::Fail, "a threshold on errors is not met");
     assert_eq!(stored.summary.verdict, Verdict::Fail);
     let line = stored.summary.line();
     assert!(line["errors"]["http_503"].as_u64() > Some(0) && line["errors"]["refused"] == 0);
