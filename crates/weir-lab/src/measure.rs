@@ -189,6 +189,15 @@ impl Measurement {
         }
     }
 
+    /// Adds a remark for the readers of a case, once.
+    pub fn remark(&mut self, cell: usize, text: String) {
+        let Some(progress) = self.cases.get_mut(cell) else { return };
+        let remarks = &mut progress.case.cell.remarks;
+        if !remarks.contains(&text) {
+            remarks.push(text);
+        }
+    }
+
     /// The next round; `None` once every case has its outcome. The cases of the first incomplete
     /// block alternate, then those of the next block.
     pub fn next_round(&mut self) -> Option<NextRound> {

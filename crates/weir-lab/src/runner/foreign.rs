@@ -9,7 +9,6 @@ use super::usage::Reading;
 use super::{RunError, Runner, Step};
 use crate::foreign::{ForeignGenerator, ForeignResult, Order};
 use crate::measure::{NextRound, RoundConditions, RoundUsage};
-use crate::observe::Watch;
 use crate::program::Program;
 use crate::record::{Interval, Tally};
 use crate::results::EventKind;
@@ -39,8 +38,7 @@ impl Runner<'_> {
         let steady = Instant::now();
         let start = steady.duration_since(self.start).as_secs_f64();
         self.measurement.start_round(next, start)?;
-        let every = self.scenario.observe.every;
-        let watch = Watch::start(self.observer(live), every, steady).map_err(RunError::Watch)?;
+        let watch = self.watch_server(next.cell, live, steady)?;
         let loaded = self.foreign_load(cell, program, generator, live);
         self.measurement.observe(watch.end())?;
         match loaded {

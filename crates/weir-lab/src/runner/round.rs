@@ -4,6 +4,7 @@ use super::affinity::Pinned;
 use super::background::Background;
 use super::counters::{Counted, CountersBefore};
 use super::idle::gauges;
+use super::placeholders::DATA;
 use super::server::{RunningServer, in_data_folder};
 use super::usage::{Readings, others_without_load, reset_peak_memory};
 use super::{RunError, Runner, Step};
@@ -15,7 +16,8 @@ use crate::program::{self, Program, StreamKind};
 use crate::record::Clock;
 use crate::results::{AgentRound, EventKind};
 use crate::scenario::CpuSource;
-use std::path::PathBuf;
+use std::path::Path;
+use std::time::Instant;
 
 /// Gauge of every weir, besides those of the scenario.
 const DEFAULT_GAUGE: &str = "weir_index_lag_records";
@@ -70,7 +72,7 @@ impl Runner<'_> {
         let clock = agents.map_or_else(Clock::start, Agents::clock);
         let start = clock.steady.duration_since(self.start).as_secs_f64();
         self.measurement.start_round(next, start)?;
-        let watch = self.watch_server(live, clock)?;
+        let watch = self.watch_server(next.cell, live, clock.steady)?;
         let pinned = Pinned::to(&cell.generator_cores);
         let background = pinned.and_then(|pinned| Ok((pinned, self.background(cell, live)?)));
         let (pinned, background) = match background {
@@ -163,10 +165,33 @@ impl Runner<'_> {
         is_machine.then(|| others_without_load(live, self.backends.pid()))
     }
 
-    /// Starts the observation of the server for a round.
-    fn watch_server(&self, live: &RunningServer, clock: Clock) -> Result<Watch, RunError> {
+    /// Starts the observation of the server for a round of a case, which begins at `start`.
+    pub(super) fn watch_server(
+        &mut self,
+        cell: usize,
+        live: &RunningServer,
+        start: Instant,
+    ) -> Result<Watch, RunError> {
+        let mut observer = self.observer(live);
+        observer.pauses = self.gc_log(cell, live);
         let every = self.scenario.observe.every;
-        Watch::start(self.observer(live), every, clock.steady).map_err(RunError::Watch)
+        Watch::start(observer, every, start).map_err(RunError::Watch)
+    }
+
+    /// The log with the pauses of a JVM. One that cannot be read is a remark, no error: of several contenders, only one
+    /// may be a JVM.
+    fn gc_log(&mut self, cell: usize, live: &RunningServer) -> Option<GcLog> {
+        let path = self.scenario.observe.gc_log.as_deref()?;
+        match GcLog::from_end(&in_data_folder(path, live.data.as_deref())) {
+            Ok(log) => Some(log),
+            Err(error) => {
+                // As written: the data folder may be another one in each round.
+                let path = in_data_folder(path, Some(Path::new(DATA)));
+                let why = format!("the GC log {} cannot be read: {error}", path.display());
+                self.measurement.remark(cell, why);
+                None
+            }
+        }
     }
 
     /// Options of the engine for a round.
@@ -211,8 +236,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The observed subjects of a round.
-    pub(super) fn observer(&self, live: &RunningServer) -> Observer {
+    /// The observed subjects of a round, without the log of a JVM.
+    fn observer(&self, live: &RunningServer) -> Observer {
         let observe = &self.scenario.observe;
         let mut observer = Observer::new();
         if !live.pids.is_empty() {
@@ -229,9 +254,6 @@ impl Runner<'_> {
             names.push(DEFAULT_GAUGE.to_owned());
         }
         observer.gauges = gauges(live, observe.metrics.as_deref(), names);
-        // A JVM without a log has no figure.
-        let log = |log: &PathBuf| GcLog::from_end(&in_data_folder(log, live.data.as_deref())).ok();
-        observer.pauses = observe.gc_log.as_ref().and_then(log);
         observer
     }
 }

@@ -374,6 +374,15 @@ mod tests {
     use crate::scenario::{Overrides, load_text};
 
     #[test]
+    fn a_log_may_be_in_the_data_folder() {
+        let (log, data) = (Path::new("/scenarios/${data}/logs/gc.log"), Path::new("/out/data-1"));
+        assert_eq!(in_data_folder(log, Some(data)), Path::new("/out/data-1/logs/gc.log"));
+        assert_eq!(in_data_folder(log, Some(Path::new(DATA))), Path::new("${data}/logs/gc.log"));
+        let elsewhere = Path::new("/var/log/gc.log");
+        assert_eq!(in_data_folder(elsewhere, Some(data)), elsewhere);
+    }
+
+    #[test]
     fn only_servers_at_the_same_port_stop() {
         let text = "lab: 1\ntarget: {base: \"http://127.0.0.1:7001\"}\nrequests: [{get: /}]\n\
             load: {executor: constant-vus, vus: 1, duration: 9s}\ncontenders:\n  \

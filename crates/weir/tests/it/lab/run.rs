@@ -175,6 +175,56 @@ load: {{executor: shared-iterations, vus: 2, iterations: 50}}
     assert!(stdout(&output).contains("it was not ready within 0.2 s"), "{}", said(&output));
 }
 
+/// A server that writes a log like that of a JVM: 20 pauses of 2 ms in a second.
+const WITH_GC_LOG: &str = r#"
+touch "$2/gc.log"
+while kill -0 $$ 2>/dev/null; do
+  echo '[1.0s][info][gc] GC(1) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 2.000ms' >> "$2/gc.log"
+  sleep 0.05
+done &
+exec WEIR echo --listen "127.0.0.1:$1"
+"#;
+
+#[test]
+fn gc_pauses_of_the_server_are_observed_and_a_missing_log_is_a_remark() {
+    let run_with = |log: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let script = WITH_GC_LOG.replace("WEIR", env!("CARGO_BIN_EXE_weir"));
+        fs::write(dir.path().join("server.sh"), script).unwrap();
+        let scenario = r#"
+lab: 1
+target: {base: "http://127.0.0.1:1"}
+server: {command: [sh, server.sh, "${port}", "${data}"]}
+observe: {gc_log: "${data}/LOG"}
+requests: [{get: /}]
+load: {executor: constant-vus, vus: 1, duration: 2s}
+"#;
+        let output = run(dir.path(), &scenario.replace("LOG", log), &[]);
+        let cell = summary(dir.path())["cells"][0].clone();
+        (dir, output, cell)
+    };
+    let (dir, output, cell) = run_with("gc.log");
+    let throughput = cell["traits"]["gc_throughput"].as_f64();
+    assert!(throughput.is_some_and(|found| found > 50.0 && found < 100.0), "{}", said(&output));
+    let out = dir.path().join("out");
+    let rows = fs::read_to_string(out.join("server.csv")).unwrap();
+    let header: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
+    let at = header.iter().position(|name| *name == "gauge").expect("a column");
+    let pauses = rows.lines().filter(|row| row.contains(",gc pauses,"));
+    let millis = |row: &str| row.split(',').nth(at).unwrap().parse::<f64>().unwrap();
+    let pauses: Vec<f64> = pauses.map(millis).collect();
+    assert!(pauses.len() >= 2 && pauses.iter().any(|millis| *millis > 0.0), "{rows}");
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("\"gc pauses\"") || !page.contains("id=\"data\""), "it is drawn");
+    assert!(!stdout(&output).contains("GC log"), "{}", said(&output));
+
+    let (_dir, output, cell) = run_with("none.log");
+    let remark = "the GC log ${data}/none.log cannot be read: No such file or directory";
+    assert!(stdout(&output).contains(&format!("note: {remark}")), "{}", said(&output));
+    assert!(cell["remarks"][0].as_str().is_some_and(|text| text.starts_with(remark)), "{cell}");
+    assert_eq!(cell["traits"]["gc_throughput"], Value::Null);
+}
+
 const SERVED: &str = r#"
 version: 1
 listen: [{addr: "127.0.0.1:8080"}]
