@@ -11,6 +11,7 @@ mod host;
 mod own;
 mod process;
 mod seconds;
+mod sockets;
 mod watch;
 
 pub use family::{Usage, thread_time};
@@ -25,6 +26,7 @@ pub use watch::Watch;
 use crate::measure::GENERATOR;
 use crate::results::ServerRow;
 use own::Own;
+use sockets::Sockets;
 use std::time::{Duration, Instant};
 
 /// A last sample sooner than this after the previous one is inaccurate, because CPU clocks tick
@@ -34,7 +36,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(200);
 /// All observed subjects of a run.
 #[derive(Debug, Default)]
 pub struct Observer {
-    processes: Vec<(String, Processes)>,
+    /// By their names, with the ports that they listen on.
+    processes: Vec<(String, Processes, Vec<u16>)>,
+    sockets: Sockets,
     host: Option<Host>,
     own: Own,
     /// Gauges of a metrics page.
@@ -51,7 +55,17 @@ impl Observer {
 
     /// Adds processes with their descendants under one name: a server with its workers.
     pub fn add_processes(&mut self, name: &str, pids: &[i32]) {
-        self.processes.push((name.to_owned(), Processes::new(pids)));
+        self.add_server(name, pids, &[]);
+    }
+
+    /// Adds the processes of a server likewise, and the ports of this machine that it listens on: established
+    /// connections at these are its sockets.
+    pub fn add_server(&mut self, name: &str, pids: &[i32], ports: &[u16]) {
+        let mut ports = ports.to_vec();
+        ports.sort_unstable();
+        ports.dedup();
+        self.sockets.add(&ports);
+        self.processes.push((name.to_owned(), Processes::new(pids), ports));
     }
 
     /// Adds a helper of the Lab, whose CPU is that of the Lab.
@@ -66,8 +80,10 @@ impl Observer {
     pub fn sample(&mut self, time: f64) -> Vec<ServerRow> {
         let now = Instant::now();
         let mut rows = Vec::new();
-        for (name, processes) in &mut self.processes {
-            rows.push(ServerRow { time, subject: name.clone(), ..processes.sample(now) });
+        let connections = self.sockets.sample(now).unwrap_or_default();
+        for (name, processes, ports) in &mut self.processes {
+            let sockets = sockets::at(&connections, ports);
+            rows.push(ServerRow { time, subject: name.clone(), sockets, ..processes.sample(now) });
         }
         rows.push(ServerRow { time, subject: GENERATOR.to_owned(), ..self.own.sample(now) });
         if let Some(host) = &mut self.host {

@@ -135,6 +135,7 @@ function drawObserved(chart, observed) {
   seen("Busiest thread", "share of a core", "busiest_thread", percents);
   seen("Memory", "resident", "memory", sizes, (name) => name !== "host");
   seen("Descriptors", "open", "descriptors", short);
+  seen("Sockets", "established TCP connections", "sockets", short);
   seen("Context switches", "a second", "switches", short, (name) => name !== "host");
   seen("Time taken away by the hypervisor", "share", "steal", percents);
   for (const [name, subject] of Object.entries(observed)) {

@@ -198,4 +198,18 @@ mod tests {
         assert!(!unknown.contains_key("offered") && !known.contains_key("offered_iterations"));
         assert!(offered(vec![Some(0.0), None], Some(3.0)).values.is_empty(), "a closed model");
     }
+
+    #[test]
+    fn observed_columns_are_read_by_their_names() {
+        let read = |text: &str| {
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), text).expect("written");
+            observed(file.path()).expect("read").remove("server").expect("the server").values
+        };
+        let now = read("time,subject,descriptors,sockets,gauge\n1,server,9,3,\n2,server,9,,\n");
+        assert_eq!(now["sockets"], [Some(3.0), None]);
+        let earlier = read("time,subject,descriptors,gauge\n1,server,9,\n");
+        assert_eq!(earlier["descriptors"], [Some(9.0)]);
+        assert!(!earlier.contains_key("sockets"), "without the column");
+    }
 }

@@ -19,6 +19,8 @@ pub struct ServerRow {
     pub memory: Option<u64>,
     /// Open descriptors.
     pub descriptors: Option<u64>,
+    /// Established TCP connections at the ports that it listens on.
+    pub sockets: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,
     /// Voluntary context switches per second (of the host: all).

@@ -62,6 +62,15 @@ impl Backends {
         self.running.as_ref().map(|(_, running)| running.process.pid())
     }
 
+    /// Ports that the running backend listens on, as far as they are known.
+    pub(super) fn listening_ports(&self) -> Vec<u16> {
+        let Some((_, running)) = &self.running else { return Vec::new() };
+        let Address { authority, ports, .. } = &running.address;
+        let port = |authority: &str| authority.rsplit_once(':')?.1.parse::<u16>().ok();
+        let named = ports.iter().map(|(_, port)| *port);
+        authority.as_deref().and_then(port).into_iter().chain(named).collect()
+    }
+
     /// Starts the requested backend unless it is running, and stops any other. Returns its address,
     /// if known.
     pub(super) fn ensure(

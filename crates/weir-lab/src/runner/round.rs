@@ -241,10 +241,10 @@ impl Runner<'_> {
         let observe = &self.scenario.observe;
         let mut observer = Observer::new();
         if !live.pids.is_empty() {
-            observer.add_processes(SERVER, &live.pids);
+            observer.add_server(SERVER, &live.pids, &live.listening_ports());
         }
         if let Some(pid) = self.backends.pid() {
-            observer.add_processes("backend", &[pid]);
+            observer.add_server("backend", &[pid], &self.backends.listening_ports());
         }
         for pid in &observe.pids {
             observer.add_processes(&format!("process {pid}"), &[*pid]);

@@ -95,6 +95,12 @@ impl RunningServer {
         self.others.iter().map(|(from, to)| program.retarget(from, to)).sum::<usize>() > 0
     }
 
+    /// Ports that it listens on, as far as they are known.
+    pub(super) fn listening_ports(&self) -> Vec<u16> {
+        let named = self.ports.iter().map(|(_, port)| *port);
+        std::iter::once(self.origin.port).chain(named).collect()
+    }
+
     /// The server with the port that a contender is loaded at.
     pub(super) fn at_port(mut self, name: Option<&str>) -> Result<Self, String> {
         let Some(name) = name else { return Ok(self) };

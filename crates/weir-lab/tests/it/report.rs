@@ -37,6 +37,14 @@ setTimeout(() => {
 }, 300);
 </script></body>"#;
 
+/// Reports the titles of the charts.
+const TITLES_PROBE: &str = r#"<script>
+setTimeout(() => {
+  const titles = [...document.querySelectorAll("figcaption")].map((found) => found.firstChild.textContent.trim());
+  document.body.dataset.probe = titles.join(",");
+}, 300);
+</script></body>"#;
+
 /// A folder of its own for a test's files.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("report-{name}"));
@@ -118,6 +126,17 @@ fn paper_shows_failures_and_all_cases() {
     let found = probe(&folder, &folder.join("print.html"), "dark", PRINT_PROBE, 1240);
     // Three cases that pass, and the failures with one message.
     assert_eq!(found, "4,0,0,true,light,4,dark");
+}
+
+#[test]
+fn the_server_is_on_the_time_axis_of_the_load() {
+    let folder = folder("observed");
+    sample_run::write(&folder, 1);
+    let found = probe(&folder, &folder.join("titles.html"), "light", TITLES_PROBE, 1240);
+    let titles: Vec<&str> = found.split(',').collect();
+    for title in ["Throughput", "CPU", "Memory", "Descriptors", "Sockets", "queue depth"] {
+        assert!(titles.contains(&title) || !has_charts(), "{title}: {found}");
+    }
 }
 
 #[test]

@@ -178,6 +178,7 @@ fn seen(time: f64, warmth: f64) -> Vec<ServerRow> {
             busiest_thread: Some(0.9 * warmth),
             memory: Some(((20.0 + 10.0 * warmth) * 1_048_576.0) as u64),
             descriptors: Some(180),
+            sockets: Some(150),
             switches: Some(9_000.0),
             ..row(SERVER)
         },

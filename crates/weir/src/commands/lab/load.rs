@@ -79,7 +79,7 @@ impl Load<'_> {
         signals::stop(&control).context("cannot listen for signals")?;
         let mut observer = Observer::new();
         for port in self.ports {
-            observer.add_processes(SERVER, &listening_on(*port));
+            observer.add_server(SERVER, &listening_on(*port), &[*port]);
         }
         // The start of a helper is not part of the load.
         let helper = engine::start_helper(&self.program)?;

@@ -186,7 +186,7 @@ exec WEIR echo --listen "127.0.0.1:$1"
 "#;
 
 #[test]
-fn gc_pauses_of_the_server_are_observed_and_a_missing_log_is_a_remark() {
+fn gc_pauses_and_sockets_of_the_server_are_observed_and_a_missing_log_is_a_remark() {
     let run_with = |log: &str| {
         let dir = tempfile::tempdir().unwrap();
         let script = WITH_GC_LOG.replace("WEIR", env!("CARGO_BIN_EXE_weir"));
@@ -209,10 +209,14 @@ load: {executor: constant-vus, vus: 1, duration: 2s}
     let out = dir.path().join("out");
     let rows = fs::read_to_string(out.join("server.csv")).unwrap();
     let header: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
-    let at = header.iter().position(|name| *name == "gauge").expect("a column");
-    let pauses = rows.lines().filter(|row| row.contains(",gc pauses,"));
-    let millis = |row: &str| row.split(',').nth(at).unwrap().parse::<f64>().unwrap();
-    let pauses: Vec<f64> = pauses.map(millis).collect();
+    let column = |subject: &str, name: &str| -> Vec<f64> {
+        let at = header.iter().position(|known| *known == name).expect("a column");
+        let of_subject = rows.lines().filter(|row| row.split(',').nth(1) == Some(subject));
+        of_subject.filter_map(|row| row.split(',').nth(at)?.parse().ok()).collect()
+    };
+    let sockets = column("server", "sockets");
+    assert!(sockets.contains(&1.0), "one user has one connection: {rows}");
+    let pauses = column("gc pauses", "gauge");
     assert!(pauses.len() >= 2 && pauses.iter().any(|millis| *millis > 0.0), "{rows}");
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("\"gc pauses\"") || !page.contains("id=\"data\""), "it is drawn");
