@@ -22,6 +22,7 @@ mod plugins;
 mod samplers;
 mod schedule;
 mod scope;
+mod script_text;
 mod scripts;
 mod text;
 mod threads;

@@ -2,6 +2,7 @@
 
 use super::http::Settings;
 use super::scope::Scope;
+use super::script_text::{self, Source};
 use super::translate::Translation;
 use super::tree::{Element, Property};
 use super::variables::Variables;
@@ -48,39 +49,11 @@ pub(super) fn is_script(element: &Element) -> bool {
     kind(&element.class).is_some()
 }
 
-/// Names that a script gives variables or properties, as far as they are written there, and whether
-/// there are others.
-pub(super) fn written_names(script: &str) -> (Vec<String>, bool) {
-    let (mut names, mut any) = (Vec::new(), false);
-    for method in ["put(", "putAll(", "putObject(", "remove(", "setProperty("] {
-        for (at, _) in script.match_indices(method) {
-            let rest = script[at + method.len()..].trim_start();
-            let mut characters = rest.chars();
-            let name = match characters.next() {
-                Some(quote @ ('"' | '\'')) => characters.as_str().split_once(quote),
-                _ => None,
-            };
-            match name {
-                // The rest of an expression may be a part of the name.
-                Some((name, behind)) if !name.contains('$') && !is_joined(behind) => {
-                    names.push(name.to_owned());
-                }
-                _ => any = true,
-            }
-        }
-    }
-    (names, any)
-}
-
-fn is_joined(behind: &str) -> bool {
-    !behind.trim_start().starts_with([',', ')'])
-}
-
 /// Whether a script may read or change the sampler.
 fn sees_sampler(element: &Element) -> bool {
-    let texts = element.properties.0.values().filter_map(Property::text);
-    let file = !element.text("filename").is_empty();
-    file || texts.into_iter().any(|text| text.contains("sampler") || text.contains("ctx"))
+    let mut texts = element.properties.0.values().filter_map(Property::text);
+    script_text::file(element).is_some()
+        || texts.any(|text| text.contains("sampler") || text.contains("ctx"))
 }
 
 impl Variables<'_> {
@@ -120,9 +93,6 @@ impl Translation<'_> {
         if let Some(known) = self.known_scripts.get(&element.place()) {
             return Some(*known);
         }
-        if element.text("script").contains(LAST_SUCCESS) {
-            self.variables.program.variable(LAST_SUCCESS);
-        }
         let texts = element.properties.0.iter();
         let texts =
             texts.filter_map(|(name, value)| Some((name.clone(), value.text()?.to_owned())));
@@ -131,10 +101,12 @@ impl Translation<'_> {
             self.unsupported(element, NEEDS_JMETER);
             return None;
         };
+        let source = Source::new(element, &self.variables.folder);
+        if source.mentions(&[LAST_SUCCESS]) {
+            self.variables.program.variable(LAST_SUCCESS);
+        }
         let is_before = matches!(role, ScriptRole::PreProcessor | ScriptRole::Timer);
-        let reads = properties.iter().any(|(_, text)| {
-            ["prev", "ctx", "SampleResult"].iter().any(|name| text.contains(name))
-        });
+        let reads = source.mentions(&["prev", "ctx", "SampleResult"]);
         scripts.reads_previous |= reads && (is_before || role == ScriptRole::Sampler);
         let script = add(
             scripts,
@@ -267,24 +239,6 @@ impl Translation<'_> {
         }
         if let Some(last) = before.last_mut() {
             last.changes_request = true;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::written_names;
-
-    #[test]
-    fn names_that_scripts_set_are_found() {
-        let names = |script: &str| written_names(script);
-        assert_eq!(
-            names("vars.put(\"a\", x); props.put( 'b','c')"),
-            (vec!["a".into(), "b".into()], false)
-        );
-        assert_eq!(names("vars.get('a')"), (Vec::new(), false));
-        for any in ["vars.put(name, 1)", "vars.put('a' + i, 1)", "vars.put(\"a${i}\", 1)", "put("] {
-            assert_eq!(names(any), (Vec::new(), true), "{any}");
         }
     }
 }

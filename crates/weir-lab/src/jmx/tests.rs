@@ -1,6 +1,7 @@
 mod control;
 mod exact;
 mod keystore;
+mod scripts;
 
 use super::*;
 use crate::program::{Body, Executor, Request, Step, Text, Url};

@@ -1,5 +1,6 @@
 //! Translates the tree of a plan to a [`Program`].
 
+use super::script_text::{self, Source};
 use super::text::{self, TextError};
 use super::tree::{Element, Properties, Property, enabled, is_true, reached};
 use super::variables::Variables;
@@ -62,7 +63,8 @@ pub(super) fn translate(
         reads_previous: false,
         log: None,
     });
-    let mut names = Names { with_scripts: scripts.is_some(), ..Names::default() };
+    let mut names =
+        Names { with_scripts: scripts.is_some(), folder: folder.to_owned(), ..Names::default() };
     enabled(roots).into_iter().for_each(|element| names.add_element(element));
     names.add_changed_by_scripts();
     program.properties = properties.clone().into_iter().collect();
@@ -410,15 +412,23 @@ struct Names {
     reads_names: bool,
     /// Scripts run.
     with_scripts: bool,
+    /// Folder of relative files.
+    folder: PathBuf,
     /// Names of variables of the plan, and the scripts that may set any of them.
     defined: BTreeSet<String>,
     scripts: Vec<String>,
+    /// A script may set any variable and property, whatever its text is.
+    sets_anything: bool,
 }
 
 impl Names {
-    /// Variables of the plan that a script names which may set any variable.
+    /// Variables of the plan that a script names which may set any variable; all of them if there is
+    /// a script without a known text.
     fn add_changed_by_scripts(&mut self) {
-        let is_named = |name: &&String| self.scripts.iter().any(|script| script.contains(*name));
+        self.sets_any_property |= self.sets_anything;
+        let is_named = |name: &&String| {
+            self.sets_anything || self.scripts.iter().any(|script| script.contains(*name))
+        };
         let named: Vec<String> = self.defined.iter().filter(is_named).cloned().collect();
         self.changed.extend(named);
     }
@@ -441,9 +451,10 @@ impl Names {
         let listed = listed.into_iter().chain(variable);
         self.changed.extend(listed.into_iter().map(|name| name.trim().to_owned()));
         self.text(&element.name);
-        if scripts::is_script(element) {
-            let texts = element.properties.0.values().filter_map(Property::text);
-            texts.for_each(|text| self.script(text));
+        if self.with_scripts && scripts::is_script(element) {
+            let source = Source::new(element, &self.folder);
+            source.texts.iter().for_each(|text| self.script(text));
+            self.sets_anything |= source.is_unknown;
         }
         self.properties(&element.properties);
     }
@@ -454,7 +465,7 @@ impl Names {
             return;
         }
         self.reads_names = true;
-        let (names, any) = scripts::written_names(script);
+        let (names, any) = script_text::written_names(script);
         self.sets_any_property |= any && script.contains("props");
         if any {
             self.scripts.push(script.to_owned());

@@ -317,6 +317,39 @@ fn scripts_see_and_change_what_they_do_in_jmeter() {
     compare_scripts("scripts", &plan, &files);
 }
 
+#[test]
+fn scripts_in_files() {
+    let file = |class: &str, name: &str, property: &str, file: &str| {
+        let properties = [("scriptLanguage", "groovy"), ("cacheKey", "true"), (property, file)];
+        el(class, name, &properties, "")
+    };
+    let reads = file("JSR223PreProcessor", "reads", "filename", "reads-length.groovy");
+    let all = [
+        show("before", "${token}"),
+        file("JSR223Sampler", "sets", "filename", "sets-token.groovy"),
+        show("set", "${token}"),
+        file("JSR223Sampler", "any", "filename", "sets-${name}.groovy"),
+        show("set by any", "${token},${other}"),
+        file("BeanShellSampler", "bean", "BeanShellSampler.filename", "sets-token.bsh"),
+        show("set by bean", "${token}"),
+        get_with("read", "/text", ""),
+        get_with("reads", "/status/200?reads", &reads),
+        show("length", "${length}"),
+    ];
+    let defined = variables(&[("token", "none"), ("other", "none"), ("name", "other")]);
+    let plan = plan(&(defined + &users("Files", "2", &all.concat())));
+    let files: [(&str, &[u8]); 4] = [
+        ("sets-token.groovy", b"vars.put('token', 'set' + vars.get('token').length()); null"),
+        ("sets-other.groovy", b"vars.put('other', 'any'); null"),
+        ("sets-token.bsh", b"vars.put(\"token\", \"bean\"); return \"\";"),
+        (
+            "reads-length.groovy",
+            b"vars.put('length', String.valueOf(prev.getResponseDataAsString().length()))",
+        ),
+    ];
+    compare_scripts("script-files", &plan, &files);
+}
+
 /// Runs a plan of a script with the Lab only. Gives the exit code, the result, and what was printed.
 fn run_script(script: &str, more: &[&str]) -> Option<(Option<i32>, String, String)> {
     let home = JMETER.as_deref()?.to_str().expect("text");

@@ -1,0 +1,70 @@
+//! Scripts and the translation: what they write is no constant. No script runs here.
+
+use super::*;
+use crate::program::{Installation, TextPart};
+
+/// Reads a plan beside `files`, with a JMeter whose classes are not needed.
+fn load_scripts(inside: &str, files: &[(&str, &str)]) -> Plan {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let jmeter = Some(Installation { home: "/jmeter".into() });
+    let options = Options { jmeter, ..Options::default() };
+    load_text(&plan(inside), folder.path(), &options).expect("a plan")
+}
+
+/// Whether the server of the first request is a constant: `host` and `port` of the plan.
+fn is_fixed(plan: &Plan) -> bool {
+    matches!(requests(plan)[0].url, Url::Parts { .. })
+}
+
+#[test]
+fn variables_that_the_file_of_a_script_sets_are_no_constants() {
+    let get = sampler("get", &[], "");
+    let with_file = |class: &str, property: &str, name: &str, text: &str| {
+        let script = element(class, &[(property, name)]);
+        load_scripts(&group(&(script + &get)), &[("set.groovy", text)])
+    };
+    let fixed =
+        |name: &str, text: &str| is_fixed(&with_file("JSR223Sampler", "filename", name, text));
+    assert!(fixed("set.groovy", "vars.put('other', 'x')"));
+    assert!(!fixed("set.groovy", "vars.put('host', 'x')"));
+    assert!(!fixed("set.groovy", "for (name in ['host']) { vars.put(name, 'x') }"));
+    // The file is known only while the plan runs.
+    assert!(!fixed("${file}.groovy", ""));
+    assert!(!fixed("later.groovy", ""));
+    for (class, property) in [
+        ("JSR223PreProcessor", "filename"),
+        ("BeanShellSampler", "BeanShellSampler.filename"),
+        ("BeanShellAssertion", "BeanShellAssertion.filename"),
+    ] {
+        let plan = with_file(class, property, "set.groovy", "vars.put(\"host\", \"x\")");
+        assert!(!is_fixed(&plan), "{class}");
+    }
+    let property = sampler("get", &[("HTTPSampler.path", "/${__P(token,none)}")], "");
+    let unknown = element("JSR223Sampler", &[("filename", "${file}")]);
+    let plan = load_scripts(&group(&(unknown + &property)), &[]);
+    let Url::Absolute(url) = requests(&plan)[0].url.clone() else { panic!("it changes") };
+    let is_default =
+        |part: &TextPart| matches!(part, TextPart::Literal(text) if text.contains("none"));
+    assert!(!url.parts().iter().any(is_default), "{url:?}");
+}
+
+#[test]
+fn the_file_of_a_script_may_read_the_sample_before_it() {
+    let reads = |class: &str, text: &str| {
+        let script = element(class, &[("filename", "read.groovy")]);
+        let inside = sampler("a", &[], "") + &sampler("b", &[], &script);
+        let inside = match class {
+            "JSR223Sampler" => sampler("a", &[], "") + &script,
+            _ => inside,
+        };
+        let plan = load_scripts(&group(&inside), &[("read.groovy", text)]);
+        plan.program.scripts.as_ref().expect("scripts").reads_previous
+    };
+    for class in ["JSR223Sampler", "JSR223PreProcessor"] {
+        assert!(reads(class, "log.info(prev.getResponseDataAsString())"), "{class}");
+        assert!(!reads(class, "log.info('nothing')"), "{class}");
+    }
+}
