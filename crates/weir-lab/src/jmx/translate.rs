@@ -456,23 +456,34 @@ impl Names {
             source.texts.iter().for_each(|text| self.script(text));
             self.sets_anything |= source.is_unknown;
         }
+        // JavaScript, in which variables have their names.
+        if element.class == "IfController" && !element.is("IfController.useExpression") {
+            let condition = element.text("IfController.condition");
+            self.reads_names |= condition.contains("vars");
+            self.written(condition);
+        }
         self.properties(&element.properties);
     }
 
-    /// Variables and properties that a script may change.
+    /// What a script in the helper may use and change.
     fn script(&mut self, script: &str) {
         if !self.with_scripts {
             return;
         }
         self.reads_names = true;
+        // Names of variables that the Lab keeps only if the plan mentions them.
+        let literals = script.split(['"', '\'']).filter(|text| text.ends_with("__idx"));
+        self.mentioned.extend(literals.map(str::to_owned));
+        self.written(script);
+    }
+
+    /// Variables and properties that a script may change.
+    fn written(&mut self, script: &str) {
         let (names, any) = script_text::written_names(script);
         self.sets_any_property |= any && script.contains("props");
         if any {
             self.scripts.push(script.to_owned());
         }
-        // Names of variables that the Lab keeps only if the plan mentions them.
-        let literals = script.split(['"', '\'']).filter(|text| text.ends_with("__idx"));
-        self.mentioned.extend(literals.map(str::to_owned));
         self.set_properties.extend(names.iter().cloned());
         self.changed.extend(names);
     }
@@ -503,6 +514,11 @@ impl Names {
                 if let Some(name) = arguments.get(1) {
                     self.changed.insert(name.trim().to_owned());
                 }
+            }
+            if matches!(found.name, "__javaScript" | "__jexl2" | "__jexl3")
+                && let Some(script) = arguments.first()
+            {
+                self.written(script);
             }
             if found.name == "__setProperty" {
                 let property = arguments.first().map_or("", |name| name.trim());

@@ -68,3 +68,46 @@ fn the_file_of_a_script_may_read_the_sample_before_it() {
         assert!(!reads(class, "log.info('nothing')"), "{class}");
     }
 }
+
+#[test]
+fn what_scripts_write_in_any_notation_is_no_constant() {
+    let get = sampler("get", &[("HTTPSampler.path", "/${__P(token,none)}")], "");
+    let with = |script: &str| {
+        let script = element("JSR223Sampler", &[("script", script)]);
+        load_scripts(&group(&(script + &get)), &[])
+    };
+    assert!(is_fixed(&with("vars.put('other', vars.get('host'))")));
+    for script in ["vars.put (\"host\", x)", "vars.put \"host\", x", "vars.remove 'host'"] {
+        assert!(!is_fixed(&with(script)), "{script}");
+    }
+    let is_read_later = |script: &str| {
+        let Url::Parts { target, .. } = requests(&with(script))[0].url.clone() else {
+            panic!("{script}")
+        };
+        target.as_fixed().is_none()
+    };
+    assert!(!is_read_later("props.other = props['token'] == props.token"));
+    for script in ["props['token'] = x", "props.token = x", "props.put 'token', x"] {
+        assert!(is_read_later(script), "{script}");
+    }
+}
+
+#[test]
+fn what_expressions_write_is_no_constant() {
+    for function in [
+        "${__javaScript(vars.put('host'\\,'1'))}",
+        "${__jexl3(vars.put(\"host\"\\,\"1\"))}",
+        "${__jexl2(vars.put(\"host\"\\,\"1\"))}",
+    ] {
+        let inside = sampler("set", &[("HTTPSampler.path", &format!("/{function}"))], "");
+        assert!(!is_fixed(&load(&group(&inside)).expect(function)), "{function}");
+    }
+    let condition = |text: &str| {
+        let inside = element("IfController", &[("IfController.condition", text)]);
+        load(&group(&(inside + &sampler("get", &[], "")))).expect(text)
+    };
+    assert!(!is_fixed(&condition("vars.put('host', '1') == null")));
+    let reads = condition("vars.get('host') == 'h'");
+    assert!(is_fixed(&reads));
+    assert!(reads.program.variables.iter().any(|name| name == "host"), "it is read by its name");
+}

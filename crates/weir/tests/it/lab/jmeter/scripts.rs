@@ -350,6 +350,22 @@ fn scripts_in_files() {
     compare_scripts("script-files", &plan, &files);
 }
 
+#[test]
+fn variables_and_properties_are_set_in_any_notation() {
+    let sets = "vars.put (\"a\", '1'); vars.put 'b', '2'; props['notation.p'] = '3'; \
+        props.notation = '4'; null";
+    let all = [
+        show("before", "${a},${b},${c}"),
+        jsr223("Sampler", "sets", sets),
+        show("after", "${a},${b},${__P(notation.p,none)},${__P(notation,none)}"),
+        show("expression", "${__javaScript(vars.put('c'\\,'5'); 'x')}"),
+        show("after expression", "${c}"),
+    ];
+    let defined = variables(&[("a", "none"), ("b", "none"), ("c", "none"), ("n", "1")]);
+    let plan = plan(&(defined + &users("Notations", "2", &all.concat())));
+    compare_scripts("script-notations", &plan, &[]);
+}
+
 /// Runs a plan of a script with the Lab only. Gives the exit code, the result, and what was printed.
 fn run_script(script: &str, more: &[&str]) -> Option<(Option<i32>, String, String)> {
     let home = JMETER.as_deref()?.to_str().expect("text");
