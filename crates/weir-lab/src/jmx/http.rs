@@ -145,7 +145,12 @@ impl Translation<'_> {
         redirects: Redirects,
     ) -> ClientOptions {
         let element = settings.elements[0];
-        let implementation = settings.fixed(self, "HTTPSampler.implementation");
+        // Elements of older plans name it, whatever the property is.
+        let implementation = match element.tag.as_str() {
+            "HTTPSampler" => "Java".to_owned(),
+            "HTTPSampler2" => "HttpClient4".to_owned(),
+            _ => settings.fixed(self, "HTTPSampler.implementation"),
+        };
         if !matches!(implementation.as_str(), "" | "HttpClient4" | "HttpClient3.1") {
             let message = format!("the Lab does not have the implementation `{implementation}`");
             self.unsupported(element, &message);

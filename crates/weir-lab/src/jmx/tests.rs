@@ -288,6 +288,8 @@ fn what_is_not_built_is_rejected_with_its_reason() {
     let with_path = |path: &str| sampler("s", &[("HTTPSampler.path", path)], "");
     let with = |property: &'static str, value: &'static str| sampler("s", &[(property, value)], "");
     let below = |class: &str| sampler("s", &[], &element(class, &[]));
+    let old_sampler = |class: &str| element(class, &[("HTTPSampler.domain", "h")]);
+    load(&group(&old_sampler("HTTPSampler2"))).expect("it has another implementation");
     for (inside, said) in [
         (
             with_path("${__XPath(a.xml,//a)}"),
@@ -313,6 +315,7 @@ fn what_is_not_built_is_rejected_with_its_reason() {
         ),
         (below("BoltConnectionElement"), "the Lab does not support this element"),
         (with("HTTPSampler.implementation", "Java"), "the implementation `Java`"),
+        (old_sampler("HTTPSampler"), "the implementation `Java`"),
         (with("HTTPSampler.ipSource", "eth0"), "sends only from an IP address"),
         (with("HTTPSampler.contentEncoding", "nope"), "does not know the encoding `nope`"),
     ] {
