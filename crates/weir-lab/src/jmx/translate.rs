@@ -207,10 +207,11 @@ impl Translation<'_> {
                 (table, Some(Box::new(RowsFile { name, format: csv, encoding })))
             }
         };
+        // Plans of JMeter 2 have the words of its English editor.
         let share = match element.text("shareMode") {
-            "" | "shareMode.all" => Share::All,
-            "shareMode.group" => Share::Group,
-            "shareMode.thread" => Share::User,
+            "" | "shareMode.all" | "All threads" => Share::All,
+            "shareMode.group" | "Current thread group" => Share::Group,
+            "shareMode.thread" | "Current thread" => Share::User,
             other => {
                 let message = format!("the Lab does not support sharing by `{other}`");
                 return self.unsupported(element, &message);

@@ -1,7 +1,7 @@
 //! What is read completely, or reported: nothing changes requests silently.
 
 use super::*;
-use crate::program::Feeder;
+use crate::program::{Feeder, Share};
 
 #[test]
 fn children_of_samplers_that_nothing_reads_are_reported() {
@@ -144,4 +144,21 @@ fn many_unclosed_brackets_are_an_error_soon() {
     let problems =
         load(&group(&sampler("s", &[("HTTPSampler.path", &text)], ""))).expect_err("refused");
     assert!(problems[0].contains("deeper than 32"), "{problems:?}");
+}
+
+#[test]
+fn the_sharing_of_a_data_set_may_be_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.csv"), "1\n").expect("written");
+    let share = |mode: &str| {
+        let properties = [("filename", "a.csv"), ("variableNames", "x"), ("shareMode", mode)];
+        let text = plan(&group(&(element("CSVDataSet", &properties) + &sampler("s", &[], ""))));
+        load_text(&text, folder.path(), &Options::default())
+            .map(|plan| plan.program.feeders[0].share)
+            .ok()
+    };
+    assert_eq!(share("All threads"), Some(Share::All));
+    assert_eq!(share("Current thread group"), Some(Share::Group));
+    assert_eq!(share("Current thread"), Some(Share::User));
+    assert_eq!(share("key"), None);
 }

@@ -39,6 +39,7 @@ fn names_of_data_sets_and_uploads_have_variables() {
         of("Own", &csv("parts-${__threadNum}.csv", "a,b", "shareMode.all", "false")),
         of("Own until its end", &csv("parts-${__threadNum}.csv", "a,b", "shareMode.group", "true")),
         of("One of all", &csv("shared-${__intSum(1,0)}.csv", "a,b", "shareMode.all", "true")),
+        of("In words", &csv("parts-1.csv", "a,b", "Current thread", "false")),
         group("Uploads", "${__P(users)}", "2", &[], &uploads),
     ];
     let plan = plan(&(variables(&[("folder", "./")]) + &groups.concat()));
