@@ -4,6 +4,15 @@ use super::translate::Translation;
 use super::tree::Element;
 use crate::program::{Distribution, Pause, SharedTimer, Step, Text, ThroughputOf};
 
+/// Modes of a Constant Throughput Timer in plans of JMeter 2, in its English editor.
+const MODES: [&str; 5] = [
+    "this thread only",
+    "all active threads",
+    "all active threads in current thread group",
+    "all active threads (shared)",
+    "all active threads in current thread group (shared)",
+];
+
 impl Translation<'_> {
     pub(super) fn timer(&mut self, element: &Element, steps: &mut Vec<Step>) {
         let distribution = match element.class.as_str() {
@@ -31,7 +40,11 @@ impl Translation<'_> {
     }
 
     fn throughput_timer(&mut self, element: &Element, steps: &mut Vec<Step>) {
-        let of = match self.number(element, "calcMode", 0) {
+        let mode = match MODES.iter().position(|words| *words == element.text("calcMode")) {
+            Some(mode) => mode as i64,
+            None => self.number(element, "calcMode", 0),
+        };
+        let of = match mode {
             0 => ThroughputOf::User,
             1 => ThroughputOf::AllUsers,
             2 => ThroughputOf::Group,

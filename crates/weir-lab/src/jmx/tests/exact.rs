@@ -1,7 +1,7 @@
 //! What is read completely, or reported: nothing changes requests silently.
 
 use super::*;
-use crate::program::{Feeder, Share};
+use crate::program::{Feeder, Share, ThroughputOf};
 
 #[test]
 fn children_of_samplers_that_nothing_reads_are_reported() {
@@ -161,4 +161,27 @@ fn the_sharing_of_a_data_set_may_be_in_words() {
     assert_eq!(share("Current thread group"), Some(Share::Group));
     assert_eq!(share("Current thread"), Some(Share::User));
     assert_eq!(share("key"), None);
+}
+
+#[test]
+fn the_mode_of_a_throughput_timer_may_be_in_words() {
+    let of = |mode: &str| {
+        let properties = [("throughput", "60"), ("calcMode", mode)];
+        let timer = element("ConstantThroughputTimer", &properties);
+        let plan = load(&group(&(timer + &sampler("s", &[], "")))).ok()?;
+        plan.program.groups[0].steps.iter().find_map(|step| match step {
+            Step::Throughput { of, .. } => Some(*of),
+            _ => None,
+        })
+    };
+    for (number, words, expected) in [
+        ("0", "this thread only", ThroughputOf::User),
+        ("1", "all active threads", ThroughputOf::AllUsers),
+        ("2", "all active threads in current thread group", ThroughputOf::Group),
+        ("3", "all active threads (shared)", ThroughputOf::AllUsersShared),
+        ("4", "all active threads in current thread group (shared)", ThroughputOf::GroupShared),
+    ] {
+        assert_eq!((of(number), of(words)), (Some(expected), Some(expected)), "{words}");
+    }
+    assert_eq!(of("all threads"), None);
 }
