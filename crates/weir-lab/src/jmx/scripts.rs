@@ -123,6 +123,29 @@ impl Translation<'_> {
         Some(script)
     }
 
+    /// Jars and folders that the plan adds to the class path of its scripts.
+    pub(super) fn class_path(&mut self, plan: &Element) {
+        const NAME: &str = "TestPlan.user_define_classpath";
+        if self.variables.scripts.as_ref().is_none_or(|all| all.elements.is_empty()) {
+            return;
+        }
+        let mut found = Vec::new();
+        for name in plan.text(NAME).split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            // The helper runs in another folder.
+            match self.variables.folder.join(name).canonicalize() {
+                // As in JMeter, also the jars in a folder.
+                Ok(path) if path.is_dir() => found.extend([path.join("*"), path]),
+                Ok(path) => found.push(path),
+                Err(error) => {
+                    self.invalid(plan, &format!("`{name}` of `{NAME}` cannot be read: {error}"));
+                }
+            }
+        }
+        if let Some(scripts) = &mut self.variables.scripts {
+            scripts.class_path = found;
+        }
+    }
+
     /// A pre-processor or timer.
     pub(super) fn script_before(&mut self, element: &Element, steps: &mut Vec<Step>) {
         let Some(script) = self.script(element) else { return };

@@ -58,6 +58,7 @@ pub(super) fn translate(
     let scripts = options.jmeter.clone().map(|installation| Scripts {
         installation,
         plan: folder.join(name),
+        class_path: Vec::new(),
         elements: Vec::new(),
         results: BTreeMap::new(),
         reads_previous: false,
@@ -100,6 +101,7 @@ pub(super) fn translate(
         Some(plan) => {
             translation.plan(plan);
             translation.keystore(plan, &options.keystore);
+            translation.class_path(plan);
         }
         None => translation.problems.push(Problem::new(1, "no `TestPlan` element")),
     }

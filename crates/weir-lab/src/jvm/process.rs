@@ -72,7 +72,9 @@ impl Helper {
         let java = java();
         let mut command = Command::new(&java);
         let jars = ["bin/ApacheJMeter.jar", "lib/*", "lib/ext/*"].map(|part| home.join(part));
-        let jars = jars.map(|part| part.to_string_lossy().into_owned()).join(":");
+        let jars = jars.iter().chain(&scripts.class_path);
+        let jars: Vec<String> = jars.map(|part| part.to_string_lossy().into_owned()).collect();
+        let jars = jars.join(":");
         command.args(["-Djava.awt.headless=true", "-XX:+UseSerialGC", LOGGING, "-cp", &jars]);
         command.args(["groovy.ui.GroovyMain", "-e", LOADER]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

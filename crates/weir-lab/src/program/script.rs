@@ -39,6 +39,8 @@ pub struct Scripts {
     pub installation: Installation,
     /// The plan's file.
     pub plan: PathBuf,
+    /// Jars and folders of the plan on the class path, behind those of the installation.
+    pub class_path: Vec<PathBuf>,
     /// Elements and functions.
     pub elements: Vec<ScriptElement>,
     /// Variables for the results of functions.

@@ -111,3 +111,26 @@ fn what_expressions_write_is_no_constant() {
     assert!(is_fixed(&reads));
     assert!(reads.program.variables.iter().any(|name| name == "host"), "it is read by its name");
 }
+
+#[test]
+fn jars_of_the_plan_are_on_the_class_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.jar"), "").expect("written");
+    std::fs::create_dir(folder.path().join("own")).expect("made");
+    let load = |paths: &str, inside: &str| {
+        let start = "<elementProp name=\"TestPlan.user_defined_variables\"";
+        let property =
+            format!("<stringProp name=\"TestPlan.user_define_classpath\">{paths}</stringProp>");
+        let text = plan(&group(inside)).replacen(start, &(property + start), 1);
+        let jmeter = Some(Installation { home: "/jmeter".into() });
+        load_text(&text, folder.path(), &Options { jmeter, ..Options::default() })
+    };
+    let script = element("JSR223Sampler", &[("script", "null")]);
+    let plan = load("a.jar, own", &script).expect("a plan");
+    let root = folder.path().canonicalize().expect("a path");
+    let expected = ["a.jar", "own/*", "own"].map(|part| root.join(part));
+    assert_eq!(plan.program.scripts.as_ref().expect("scripts").class_path, expected);
+    let error = load("a.jar,none.jar", &script).expect_err("refused").to_string();
+    assert!(error.contains("`none.jar` of `TestPlan.user_define_classpath`"), "{error}");
+    load("none.jar", &sampler("a", &[], "")).expect("nothing needs it");
+}

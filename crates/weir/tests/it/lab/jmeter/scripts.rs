@@ -366,6 +366,29 @@ fn variables_and_properties_are_set_in_any_notation() {
     compare_scripts("script-notations", &plan, &[]);
 }
 
+#[test]
+fn scripts_use_classes_of_the_plan() {
+    let Some(home) = JMETER.as_deref() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = folder.path().join("own");
+    std::fs::create_dir(&own).expect("made");
+    // Groovy compiles what it finds on the class path.
+    let class = "class Own { static String name() { 'a class of the plan' } }";
+    std::fs::write(own.join("Own.groovy"), class).expect("written");
+    let inside = jsr223("Sampler", "script", "log.warn('from ' + Own.name()); null");
+    let start = "<boolProp name=\"TestPlan.serialize_threadgroups\"";
+    let property = "<stringProp name=\"TestPlan.user_define_classpath\">own</stringProp>";
+    let text = plan(&group("Users", "1", "1", &[], &inside));
+    let text = text.replacen(start, &format!("{property}{start}"), 1);
+    std::fs::write(folder.path().join("p.jmx"), text).expect("written");
+    let home = home.to_str().expect("text");
+    let args = ["lab", "run", "-Jport=1", "--out", "out", "--jmeter", home, "p.jmx"];
+    let output = weir(folder.path(), &args);
+    let log = std::fs::read_to_string(folder.path().join("out/scripts.log")).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains("from a class of the plan"), "{log}\n{printed}");
+}
+
 /// Runs a plan of a script with the Lab only. Gives the exit code, the result, and what was printed.
 fn run_script(script: &str, more: &[&str]) -> Option<(Option<i32>, String, String)> {
     let home = JMETER.as_deref()?.to_str().expect("text");
