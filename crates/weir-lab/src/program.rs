@@ -15,6 +15,7 @@ mod grpc;
 pub(crate) mod keystore;
 mod labels;
 mod load;
+mod number_format;
 mod post_processor;
 mod request;
 mod scope;
@@ -47,6 +48,7 @@ pub use load::{
     Stage, Users, UsersAtStart,
 };
 pub(crate) use load::{MAX_RATE, MAX_STAGE_SECONDS, valid_rate};
+pub use number_format::NumberFormat;
 pub(crate) use post_processor::JmesPath;
 pub use post_processor::{Expression, PostProcessor, Rule, Source};
 pub use request::{
@@ -381,10 +383,8 @@ pub struct Counter {
     pub increment: Text,
     /// Largest value, followed by the first value; endless if empty.
     pub maximum: Text,
-    /// Minimum number of digits, zero-padded (JMeter's format `000`).
-    pub digits: u8,
-    /// Prefix of the digits.
-    pub prefix: String,
+    /// Format of its values.
+    pub format: NumberFormat,
     /// Scope.
     pub share: Share,
     /// Reset at each iteration of the group; only with [`Share::User`].

@@ -135,7 +135,7 @@ fn slow(steps: &mut [Step], part: f64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::program::{
-        Cookies, FileName, Group, Label, OnError, Origin, Phase, Request, Variable,
+        Cookies, FileName, Group, Label, NumberFormat, OnError, Origin, Phase, Request, Variable,
     };
     use std::time::Duration;
 
@@ -188,8 +188,7 @@ mod tests {
                 start: Text::fixed("5"),
                 increment: Text::fixed("10"),
                 maximum: Text::default(),
-                digits: 0,
-                prefix: String::new(),
+                format: NumberFormat::default(),
                 share: Scope::All,
                 reset_each_iteration: false,
             };

@@ -3,7 +3,7 @@
 use super::scope::Scope;
 use super::translate::Translation;
 use super::tree::{Element, Property};
-use crate::program::{Counter, Function, Share, Step, Text, Variable};
+use crate::program::{Counter, Function, NumberFormat, Share, Step, Text, Variable};
 
 /// Elements that are no steps, and that are supported or irrelevant.
 const PASSIVE_ELEMENTS: [&str; 41] = [
@@ -206,14 +206,7 @@ impl Translation<'_> {
 
     fn counter(&mut self, element: &Element, steps: &mut Vec<Step>) {
         let name = self.fixed(element, "CounterConfig.name");
-        let format = self.fixed(element, "CounterConfig.format");
-        // A pattern of Java's DecimalFormat. Only zeros with a prefix are supported.
-        let digits = format.chars().rev().take_while(|c| *c == '0').count();
-        let prefix = format[..format.len() - digits].to_owned();
-        if prefix.contains(['0', '#', ',', '.', ';', '%', '\'']) {
-            let message = format!("the Lab does not support the counter format `{format}`");
-            self.unsupported(element, &message);
-        }
+        let format = self.number_format(element, "CounterConfig.format");
         let per_user = self.switch(element, "CounterConfig.per_user", false);
         let reset = self.switch(element, "CounterConfig.reset_on_tg_iteration", false);
         let counter = Counter {
@@ -221,8 +214,7 @@ impl Translation<'_> {
             start: or(self.property(element, "CounterConfig.start"), "0"),
             increment: or(self.property(element, "CounterConfig.incr"), "1"),
             maximum: self.property(element, "CounterConfig.end"),
-            digits: u8::try_from(digits).unwrap_or(u8::MAX),
-            prefix,
+            format,
             share: if per_user { Share::User } else { Share::All },
             reset_each_iteration: reset,
         };
@@ -230,11 +222,19 @@ impl Translation<'_> {
         steps.push(Step::Count(self.variables.program.add_counter(counter)));
     }
 
+    /// A format of numbers; the usual one if the Lab does not have it.
+    fn number_format(&mut self, element: &Element, name: &str) -> NumberFormat {
+        let pattern = self.fixed(element, name);
+        let format = NumberFormat::new(&pattern);
+        let format = format.ok_or_else(|| {
+            format!("the Lab has formats of zeros, `#`, commas and literals, not `{pattern}`")
+        });
+        self.supported(element, format).unwrap_or_default()
+    }
+
     fn random_variable(&mut self, element: &Element, steps: &mut Vec<Step>) {
         let name = self.fixed(element, "variableName");
-        if !self.fixed(element, "outputFormat").is_empty() {
-            self.unsupported(element, "the Lab does not support formats of random numbers");
-        }
+        let format = self.number_format(element, "outputFormat");
         if !self.fixed(element, "randomSeed").is_empty() {
             self.unsupported(element, "the Lab does not support seeds of random numbers");
         }
@@ -242,7 +242,11 @@ impl Translation<'_> {
             min: or(self.property(element, "minimumValue"), "1"),
             max: self.property(element, "maximumValue"),
         };
-        let value = Text::from_parts([function.into()]);
+        let number = Text::from_parts([function.into()]);
+        let value = match format == NumberFormat::default() {
+            true => number,
+            false => Text::from_parts([Function::Formatted(number, format).into()]),
+        };
         let variable = self.variables.variable(&name);
         self.run_functions(steps);
         steps.push(Step::Set(vec![(variable, value)]));

@@ -7,8 +7,8 @@ use crate::charset::Charset;
 use crate::feeder::CsvFile;
 use crate::java_time::{Class, TimePattern};
 use crate::program::{
-    Call, Counter, Feeder, FeederId, Function, JmeterFunction, Kind, Share, Text, TextPart,
-    Variable,
+    Call, Counter, Feeder, FeederId, Function, JmeterFunction, Kind, NumberFormat, Share, Text,
+    TextPart, Variable,
 };
 use crate::script;
 use std::net::ToSocketAddrs;
@@ -346,8 +346,7 @@ impl FunctionCall<'_> {
             start: Text::fixed("1"),
             increment: Text::fixed("1"),
             maximum: Text::default(),
-            digits: 0,
-            prefix: String::new(),
+            format: NumberFormat::default(),
             share,
             reset_each_iteration: false,
         });

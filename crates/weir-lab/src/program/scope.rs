@@ -292,6 +292,7 @@ impl Scope<'_> {
                 let number = self.values.random.i64(min.min(max)..=max.max(min));
                 let _ = write!(out, "{number}");
             }
+            Function::Formatted(text, format) => out.push_str(&format.apply(text.integer(self))),
             Function::RandomString { length, of } => self.random_string(length, of, out),
             Function::Time { divisor } => {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -418,9 +419,7 @@ impl Scope<'_> {
             _ => calls,
         };
         let value = start.wrapping_add((calls as i64).wrapping_mul(step));
-        // As DecimalFormat: the sign is before the prefix, and no digit.
-        let (sign, digits) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
-        format!("{sign}{}{digits:0width$}", counter.prefix, width = usize::from(counter.digits))
+        counter.format.apply(value)
     }
 
     /// Sets the variables of the next row of a feeder; `false` if the user has to end.

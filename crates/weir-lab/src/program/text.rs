@@ -1,6 +1,6 @@
 //! Texts with variables and functions.
 
-use super::{Call, CounterId, FeederId, Scope, Variable};
+use super::{Call, CounterId, FeederId, NumberFormat, Scope, Variable};
 use crate::budget::{MAX_TEXT_BYTES, cut};
 use crate::charset::Charset;
 use crate::form::{decode, form_encode};
@@ -40,6 +40,8 @@ pub enum Function {
         /// Maximum, inclusive.
         max: Text,
     },
+    /// A number in a format.
+    Formatted(Text, NumberFormat),
     /// Random characters of a set (`__RandomString`).
     RandomString {
         /// Number of characters.

@@ -117,10 +117,16 @@ fn formats_and_seeds_that_change_values_are_reported() {
     let with = |class: &str, property: (&str, &str)| {
         load(&group(&(element(class, &[property]) + &sampler("s", &[], ""))))
     };
-    for format in ["000-x", "000abc", "0a0"] {
-        with("CounterConfig", ("CounterConfig.format", format)).expect_err(format);
+    for (class, property) in
+        [("CounterConfig", "CounterConfig.format"), ("RandomVariableConfig", "outputFormat")]
+    {
+        for format in ["0a0", "0.0", "000%"] {
+            with(class, (property, format)).expect_err(format);
+        }
+        for format in ["user_000", "0000000", "000-x", "#,##0"] {
+            with(class, (property, format)).expect(format);
+        }
     }
-    with("CounterConfig", ("CounterConfig.format", "user_000")).expect("a plan");
     with("RandomVariableConfig", ("randomSeed", "42")).expect_err("a seed");
     with("RandomVariableConfig", ("randomSeed", "")).expect("a plan");
 }

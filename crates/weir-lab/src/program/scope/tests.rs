@@ -1,5 +1,5 @@
 use super::*;
-use crate::program::{Feeder, TextPart};
+use crate::program::{Feeder, NumberFormat, TextPart};
 use std::sync::Arc;
 
 fn with_scope<T>(program: &Program, run: impl FnOnce(&mut Scope<'_>) -> T) -> T {
@@ -70,8 +70,7 @@ fn a_counter_restarts_after_its_maximum() {
         start: Text::fixed("1"),
         increment: Text::fixed("2"),
         maximum: Text::fixed("6"),
-        digits: 3,
-        prefix: "id".to_owned(),
+        format: NumberFormat::new("id000").expect("a format"),
         share: Share::User,
         reset_each_iteration: false,
     }];

@@ -391,3 +391,37 @@ fn every_controller() {
     let all = [conditions(), loops(), lists(), switches(), choices(), gates()].concat();
     compare_text("controllers", &plan(&all), &[]);
 }
+
+#[test]
+fn formats_of_numbers() {
+    let formats = ["0000", "id-000 x", "#,##0", "0,000", "user"];
+    let variable = |kind: &str, at: usize| format!("{kind}{at}");
+    let mut inside = String::new();
+    for (at, format) in formats.into_iter().enumerate() {
+        let name = variable("c", at);
+        let properties = [
+            ("CounterConfig.name", name.as_str()),
+            ("CounterConfig.start", "7"),
+            ("CounterConfig.incr", "12340"),
+            ("CounterConfig.format", format),
+            ("CounterConfig.per_user", "true"),
+        ];
+        inside += &el("CounterConfig", &name, &properties, "");
+        let name = variable("r", at);
+        let properties = [
+            ("variableName", name.as_str()),
+            ("minimumValue", "12345"),
+            ("maximumValue", "12345"),
+            ("outputFormat", format),
+            ("perThread", "true"),
+            ("randomSeed", ""),
+        ];
+        inside += &el("RandomVariableConfig", &name, &properties, "");
+    }
+    for kind in ["c", "r"] {
+        let texts: Vec<String> = (0..5).map(|at| format!("${{{}}}", variable(kind, at))).collect();
+        inside += &get_with(kind, &format!("/status/200?{}", texts.join("/")), "");
+    }
+    let plan = plan(&group("Formats", "${__P(users)}", "3", &[], &inside));
+    compare_text("formats-of-numbers", &plan, &[]);
+}
