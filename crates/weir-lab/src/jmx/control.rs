@@ -68,9 +68,19 @@ const LISTENERS: [&str; 9] = [
 pub(super) fn is_passive(element: &Element) -> bool {
     let class = element.class.as_str();
     let is_script = super::scripts::is_script(element);
+    // Elements of BSF are scripts, too, which the helper does not run.
+    let may_listen = !is_script && class != "BSFListener";
     PASSIVE_ELEMENTS.contains(&class)
         || is_script && !class.ends_with("Sampler")
-        || !is_script && LISTENERS.iter().any(|end| class.ends_with(end))
+        || may_listen && LISTENERS.iter().any(|end| class.ends_with(end))
+}
+
+/// Why an element is not supported.
+pub(super) fn why_unsupported(element: &Element) -> &'static str {
+    match element.class.as_str() {
+        "AutoStop" => "the Lab does not end a run by the results of its samples",
+        _ => "the Lab does not support this element",
+    }
 }
 
 /// Whether an element is a sampler, or an action in the place of one.
@@ -143,7 +153,7 @@ impl Translation<'_> {
             }
             _ if self.controller(element, &inner, steps) => {}
             _ if is_passive(element) => {}
-            _ => self.unsupported(element, "the Lab does not support this element"),
+            _ => self.unsupported(element, why_unsupported(element)),
         }
         self.variables.sampler = None;
     }
@@ -152,7 +162,7 @@ impl Translation<'_> {
     fn check_children(&mut self, sampler: &Element) {
         for child in sampler.children.iter().filter(|child| child.enabled) {
             if !is_passive(child) && !is_reported(child) {
-                self.unsupported(child, "the Lab does not support this element");
+                self.unsupported(child, why_unsupported(child));
             }
         }
     }

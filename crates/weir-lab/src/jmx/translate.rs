@@ -142,7 +142,7 @@ impl Translation<'_> {
             if threads::is_group(element) {
                 self.group(element, &siblings);
             } else if !control::is_passive(element) {
-                self.unsupported(element, "the Lab does not support this element");
+                self.unsupported(element, control::why_unsupported(element));
             }
         }
         if self.variables.program.groups.is_empty() && self.problems.is_empty() {

@@ -109,7 +109,15 @@ fn listeners_of_any_kind_are_ignored_but_scripts_are_not() {
     ] {
         load(&group(&(element(class, &[]) + &one))).expect(class);
     }
-    assert!(load(&group(&(element("JSR223Listener", &[]) + &one))).is_err());
+    for class in ["JSR223Listener", "BSFListener"] {
+        assert!(load(&group(&(element(class, &[]) + &one))).is_err(), "{class}");
+    }
+    // It ends a test.
+    let stops = element("kg.apc.jmeter.reporters.AutoStop", &[]);
+    for inside in [stops.clone() + &group(&one), group(&(stops + &one))] {
+        let problems = load(&inside).expect_err("refused");
+        assert!(problems[0].contains("does not end a run by the results"), "{problems:?}");
+    }
 }
 
 #[test]
