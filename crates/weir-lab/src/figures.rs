@@ -207,6 +207,12 @@ impl LabelFigures {
         (self.samples > 0 && is_known).then_some(time)
     }
 
+    /// A response time in milliseconds, as [`Self::reported`].
+    #[must_use]
+    pub fn response_time(&self, of: fn(&Times) -> f64) -> Option<f64> {
+        self.reported(of(&self.response))
+    }
+
     /// Samples that failed.
     #[must_use]
     pub fn failed(&self) -> u64 {

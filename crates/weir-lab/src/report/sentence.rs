@@ -55,7 +55,7 @@ fn figures(summary: &Summary) -> String {
         0 => "none failed".to_owned(),
         _ => format!("{} % failed", number(100.0 * total.error_share())),
     };
-    let p99 = total.reported(total.response.p99).map(time);
+    let p99 = total.response_time(|times| times.p99).map(time);
     let within = p99.map(|p99| format!(" 99 % of the responses within {p99};")).unwrap_or_default();
     format!("{} requests a second;{within} {errors}.", number(most.1))
 }

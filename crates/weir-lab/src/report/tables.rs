@@ -87,7 +87,7 @@ fn of_samples(cell: &Cell, show: fn(&LabelFigures) -> String) -> Markup {
 
 /// A response time of a case or a label.
 fn response_time(figures: Option<&LabelFigures>, of: fn(&Times) -> f64) -> Markup {
-    or_dash(figures.and_then(|figures| figures.reported(of(&figures.response))).map(time))
+    or_dash(figures.and_then(|figures| figures.response_time(of)).map(time))
 }
 
 fn published_figures(summary: &Summary, cell: &Cell) -> Markup {

@@ -87,7 +87,7 @@ fn cases(summary: &Summary) -> String {
 
 /// A response time; empty if it is not reported.
 fn milliseconds(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
-    figures.reported(of(&figures.response)).map(number).unwrap_or_default()
+    figures.response_time(of).map(number).unwrap_or_default()
 }
 
 /// Labels of cases with several labels.

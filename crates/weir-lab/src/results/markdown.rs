@@ -103,8 +103,7 @@ fn outcome_cell(outcome: BarOutcome) -> &'static str {
 
 fn figure_row(cell: &Cell) -> Vec<String> {
     let milliseconds = |of: fn(&crate::figures::Times) -> f64| {
-        let total = cell.total();
-        let time = total.and_then(|total| total.reported(of(&total.response)));
+        let time = cell.total().and_then(|total| total.response_time(of));
         time.map(|time| format!("{time:.2} ms")).unwrap_or_default()
     };
     let server = cell.server.as_ref();

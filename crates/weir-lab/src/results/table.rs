@@ -43,7 +43,7 @@ const COLUMNS: [Column; 27] = [
     ("Average Response Time (ms)", |(.., figures)| time(figures, |times| times.mean)),
     // Little's law.
     ("Average Users in the System", |(.., figures)| {
-        let mean = figures.reported(figures.response.mean);
+        let mean = figures.response_time(|times| times.mean);
         or_empty(mean.map(|mean| two(figures.throughput * mean / 1e3)))
     }),
     ("Standard Deviation of Response Time (ms)", |(.., figures)| {
@@ -83,7 +83,7 @@ fn two(value: f64) -> String {
 
 /// A response time; empty if it is not reported.
 fn time(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
-    or_empty(figures.reported(of(&figures.response)).map(two))
+    or_empty(figures.response_time(of).map(two))
 }
 
 fn rate(bytes: u64, cell: &Cell) -> String {

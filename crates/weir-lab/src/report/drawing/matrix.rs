@@ -58,7 +58,7 @@ fn pair(title: &str, cells: &[&Cell], x: &Levels<'_>, series: Option<&Levels<'_>
         lines.iter().take(MAX_LINES).map(|line| of(line, figure)).collect()
     };
     let throughput = values(|cell| Some(cell.throughput?.mean));
-    let p99 = values(|cell| cell.total().and_then(|total| total.reported(total.response.p99)));
+    let p99 = values(|cell| cell.total().and_then(|total| total.response_time(|times| times.p99)));
     html! {
         @if !title.is_empty() { h3 { (title) } }
         @if let Some(series) = series {

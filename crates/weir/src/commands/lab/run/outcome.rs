@@ -78,7 +78,7 @@ fn share(value: f64) -> String {
 
 /// A response time; empty if it is not reported.
 fn milliseconds(figures: &LabelFigures, of: fn(&Times) -> f64) -> String {
-    figures.reported(of(&figures.response)).map(number).unwrap_or_default()
+    figures.response_time(of).map(number).unwrap_or_default()
 }
 
 fn cases(summary: &Summary) -> String {
